@@ -4,7 +4,7 @@ PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3.14
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-full ci lint bench fuzz htp-sweep faults lock audit clean
+.PHONY: help demo docs man test test-full ci lint bench fuzz htp-sweep faults lock audit clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -46,7 +46,18 @@ $(VENV)/.full: $(VENV)/.dev
 test-full: $(VENV)/.full ## fuzzing, and the tests that need models, frameworks or compilers (CONTRIBUTING.md)
 	scripts/test-full $(BIN)/python
 
-ci: test ## test and test-full
+$(VENV)/.docs: $(VENV)/.run
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	@touch $@
+
+docs: $(VENV)/.docs ## build the documentation site in .site/html
+	$(BIN)/python -m scripts.docs
+
+man: $(VENV)/.docs ## write man pages of the tools to .site/man
+	$(BIN)/python -m scripts.docs --man
+
+ci: test ## test, docs and test-full
+	@$(MAKE) --no-print-directory docs
 	@$(MAKE) --no-print-directory test-full
 
 MODELS ?= $(wildcard .demo/*.onnx)
@@ -75,4 +86,4 @@ audit: $(VENV)/.made ## look up advisories about the versions in dev.lock (needs
 	$(BIN)/python -m pip_audit --requirement dev.lock --disable-pip --require-hashes
 
 clean: ## remove what the targets above made
-	rm -rf $(VENV) .demo .fuzz .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .demo .site .fuzz .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

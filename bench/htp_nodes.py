@@ -1,6 +1,7 @@
 """Node tests of the onnx package on HTP's emulation.
 
-    python bench/htp_nodes.py --json verdicts.json [--filter Regex] [--page docs/reference/htp-conformance.md]
+    python bench/htp_nodes.py --json verdicts.json [--filter Regex]
+    python bench/htp_nodes.py --json verdicts.json --figures docs/reference/htp-conformance.json
 
 Counted are the tests that bench/conformance.py counts and that the host gets right.  A model is converted,
 compiled whole for one SoC and run on the vendor's emulation, which computes floats in float16:
@@ -14,8 +15,8 @@ compiled whole for one SoC and run on the vendor's emulation, which computes flo
     died      the vendor's library ended the process, or anything else
     timeout   no verdict within the time limit
 
-A run with --json takes over the verdicts of an earlier file for tests that the filter omits; --page writes
-all of these as a page of documentation, by operator.
+A run with --json takes over the verdicts of an earlier file for tests that the filter omits; --figures writes
+counts and reasons by operator; then scripts/supported_ops.py renews the page of operators.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from xdlc.targets import find_soc
 
 VERDICTS = ("right", "bound", "off", "refused", "died", "timeout")
 RELATIVE_L2 = 2e-2
+SEVERAL = "several"  # tests of more than one operator
 SECONDS = 60.0
 
 
@@ -178,32 +180,6 @@ def report(entries: Mapping[str, Mapping[str, Any]]) -> None:
                 print(f"{verdict:8} {name}: {entry['reason'].strip()[:200]}")
 
 
-PAGE = """# Node tests of ONNX on HTP
-
-Made by `python bench/htp_nodes.py --json verdicts.json --page PAGE`; do not edit.
-
-Each test of the onnx package {onnx} whose inputs and outputs are tensors of numbers is converted, compiled
-whole for SM8650 and run on the vendor's emulation (onnxruntime-qnn {qnn}), which computes floats in float16.
-
-- **right**: integers and booleans equal, floats within the test's own tolerance or 2e-2 (relative L2).
-- **bound**: right with those inputs as constants that HTP has to know while compiling (axes, sizes, starts,
-  scales), as networks have them.
-- **off**: another result. Infinities, NaN and numbers that float16 does not hold are most of these.
-- **refused**: an error with the reason.
-- **died**: the vendor's library ended the process, which is a child that nothing else runs in.
-
-Faults of the library that xdlc works around: `docs/reference/htp-faults.md`.
-
-{totals}
-
-Tests of several operators, most of them functions written out, are in the last line.
-
-| Operator | right | bound | off | refused | died | why not |
-|---|---|---|---|---|---|---|
-{rows}
-"""
-
-
 def shortened(reason: str) -> str:
     """Return the first problem of a verdict without names and types."""
     text = reason.strip().split("\n")[-1].split("; accepted:")[0].split("; the library logs")[0]
@@ -215,26 +191,26 @@ def shortened(reason: str) -> str:
     return " ".join(text.replace("|", "/").split())[:100]
 
 
-def page(entries: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the page of documentation."""
+def figures(entries: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what the page of operators needs: verdicts and reasons by operator."""
     from importlib.metadata import version
 
-    several = "several"
     kinds: dict[str, list[Mapping[str, Any]]] = {}
     for entry in entries.values():
         ops = [op for op in entry["ops"] if op != "Constant"] or entry["ops"]
-        kinds.setdefault(ops[0] if len(ops) == 1 else several, []).append(entry)
-    verdicts = VERDICTS[:-1]
-    rows = []
-    for kind in sorted(kinds, key=lambda name: (name == several, name)):
-        counts = Counter(entry["verdict"] for entry in kinds[kind])
+        kinds.setdefault(ops[0] if len(ops) == 1 else SEVERAL, []).append(entry)
+    rows: dict[str, dict[str, Any]] = {}
+    for kind in sorted(kinds, key=lambda name: (name == SEVERAL, name)):
+        rows[kind] = dict(Counter(entry["verdict"] for entry in kinds[kind]))
         reasons = Counter(shortened(entry["reason"]) for entry in kinds[kind] if entry["reason"])
-        why = "; ".join(reason for reason, _ in reasons.most_common(2))
-        rows.append(f"| {kind} | {' | '.join(str(counts[each] or '') for each in verdicts)} | {why} |")
-    counts = Counter(entry["verdict"] for entry in entries.values())
-    totals = "All tests: " + ", ".join(f"{counts[each]} {each}" for each in verdicts) + "."
-    held = {"onnx": onnx.__version__, "qnn": version("onnxruntime-qnn"), "totals": totals}
-    return PAGE.format(**held, rows="\n".join(rows))
+        if reasons:
+            rows[kind]["why"] = [reason for reason, _ in reasons.most_common(2)]
+    return {
+        "onnx": onnx.__version__,
+        "onnxruntime-qnn": version("onnxruntime-qnn"),
+        "tests": dict(Counter(entry["verdict"] for entry in entries.values())),
+        "operators": rows,
+    }
 
 
 def main() -> int:
@@ -243,7 +219,7 @@ def main() -> int:
     )
     parser.add_argument("--filter", default="", metavar="REGEX", help="only tests whose name it is found in")
     parser.add_argument("--json", type=Path, metavar="FILE", help="verdicts, read where they are and written")
-    parser.add_argument("--page", type=Path, metavar="FILE", help="write the page of documentation")
+    parser.add_argument("--figures", type=Path, metavar="FILE", help="write the figures of the documentation")
     parser.add_argument("--soc", default="sm8650", help="SoC to emulate (default: sm8650)")
     parser.add_argument("--processes", type=int, default=2, help="worker processes (default: 2)")
     options = parser.parse_args()
@@ -260,8 +236,8 @@ def main() -> int:
     if options.json:
         entries = dict(sorted({**entries, **verdicts}.items()))
         options.json.write_text(json.dumps(entries, indent=1) + "\n")
-    if options.page:
-        options.page.write_text(page(entries or verdicts))
+    if options.figures:
+        options.figures.write_text(json.dumps(figures(entries or verdicts), indent=1) + "\n")
     return int(any(entry["verdict"] in ("died", "timeout") for entry in verdicts.values()))
 
 

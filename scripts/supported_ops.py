@@ -4,9 +4,10 @@
     python bench/conformance.py --json verdicts.json
     python scripts/supported_ops.py --verdicts verdicts.json
 
-The page comes from the registries of xdlc, from ONNX's own definitions of its operators, and from
-conformance.json beside it, which holds the figures of a conformance run.  The last two lines renew those;
-they convert the tests again to see which operations come out.
+The page comes from the registries of xdlc, from ONNX's own definitions of its operators, and from two
+files beside it: conformance.json has the figures of a conformance run on the host, htp-conformance.json
+those of bench/htp_nodes.py on HTP.  The last two lines renew the first; they convert the tests again to see
+which operations come out.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import inspect
 import json
 import sys
 import tempfile
-import textwrap
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,6 +42,7 @@ from xdlc.runtime.host_kernels import HOST_KERNELS, ML
 
 DOCS = Path(__file__).parents[1] / "docs" / "reference"
 PAGE, FIGURES = DOCS / "supported-ops.md", DOCS / "conformance.json"
+HTP_FIGURES = DOCS / "htp-conformance.json"
 DOMAINS = {
     "": "ai.onnx",
     ML: ML,
@@ -50,29 +51,16 @@ DOMAINS = {
     MICROSOFT: MICROSOFT,
 }
 OLDEST = 7  # older opsets are read too, but no promise is made
-_APPLIED = (
-    "A handler applies operators of ONNX, which are carried in the ways above; what it cannot express is "
-    "refused with the reason, and a few operators always are, like those on strings and files."
-)
 FRAMEWORKS = {
-    "TensorFlow": (tensorflow, _APPLIED),
-    "TensorFlow Lite": (
-        tflite,
-        f"{_APPLIED} A `Flex` operator is that of TensorFlow, other composites are their bodies.",
-    ),
-    "Caffe": (
-        caffe,
-        f"{_APPLIED} Layers that only choose data or training are no operators, and are dropped.",
-    ),
-    "Caffe2": (caffe2, f"{_APPLIED} Fills of the init net are constants."),
-    "PyTorch": (
-        aten,
-        f"{_APPLIED} A name without an overload covers all overloads; forms in place (`relu_`) are those "
-        f"of the operator without the underscore. `higher_order` operators run graphs.",
-    ),
-    "Keras": (keras, f"{_APPLIED} `ops` are operations of functional models, `tf` those of Keras 2."),
+    "TensorFlow": tensorflow,
+    "TensorFlow Lite": tflite,
+    "Caffe": caffe,
+    "Caffe2": caffe2,
+    "PyTorch": aten,
+    "Keras": keras,
 }
 VERDICTS = ("right", "refused", "wrong", "crashed", "timeout")
+HTP_VERDICTS = ("right", "bound", "off", "refused", "died", "timeout")
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,53 +205,101 @@ def _types(model: Any) -> Iterator[str]:
 # ------------------------------------------------------------------ the page
 
 
-_INTRODUCTION = """\
-Operators as onnx {onnx} defines them. A node is carried in the first of these ways that is exact;
-nodes whose inputs are all constant are worked out while converting, whatever the operator. What a
-node becomes in a model, and why, is in the report of `xconv-onnx-to-dlc --dry_run debug`."""
-_WAYS = """\
-- **QNN**: by operations of QNN, or by nothing at all where it only renames or reorders.
-- **body**: by the operations of the function that ONNX defines it as.
-- **host**: as an op of package `xdlc` with the operator's own name. The host runtime executes it; a graph
-  with such ops runs on the host only.
-- **control flow**: as `If` and `While` of package `xdlc`, with graphs of their own. Known branches and short
-  loops are dissolved.
-- **known**: lists and optionals are taken apart while converting, where length and positions are known.
-"""
-_COLUMNS = """\
-*Versions* are those of the operator's definition that models of opset 7 or newer can mean.
-*Becomes* names the operations seen in the tests of the onnx package that need nothing but this
-operator; *right* and *refused* count these tests, with the DLC written, read back and run on the
-host. Of all its tests whose inputs and outputs are tensors of numbers: {counts}."""
+_ABOUT_ONNX = """\
+You see which operators of onnx {onnx} xdlc converts, and which HTP computes. The site has a filter above each
+table. `scripts/supported_ops.py` writes this page; do not edit it.
+
+`xdlc convert net.onnx --dry-run debug` prints what each node of your model becomes, and why.
+
+## ONNX
+
+xdlc converts {carried} of {count} operators. [The columns](#the-columns-of-the-table) are explained below the table.
+
+| operator | HTP | way | becomes | CPU tests | HTP tests | why not | domain | versions |
+|---|---|---|---|---|---|---|---|---|
+"""  # noqa: E501
+_COLUMNS = """
+### The columns of the table
+
+**HTP** is what HTP supports of the tests: *all*, *some* or *none*. *With constants* means that HTP needs axes, sizes,
+starts or scales as constants, as networks have them.
+
+**Way** is how xdlc converts a node. It uses the first way that is exact:
+
+- *QNN*: operations of QNN; a node that only renames or reorders disappears.
+- *body*: the operations of the function that ONNX defines for the operator.
+- *host*: an op of package `xdlc`. The CPU runs it with onnxruntime. A graph with host ops runs on the CPU only.
+- *control flow*: `If` and `While` of package `xdlc`, with graphs of their own. xdlc unrolls short loops.
+- *known*: xdlc resolves lists and optionals during conversion, if it knows their length.
+
+xdlc computes a node whose inputs are all constant during conversion, whatever the operator.
+
+**Becomes** lists the operations that xdlc writes in the onnx package's tests of this operator alone.
+
+**CPU tests** counts these tests: the DLC is written, read and run on the CPU. All tests: {counts}.
+
+**HTP tests** counts them on the vendor's emulation (onnxruntime-qnn {qnn}) of SM8650. All tests: {htp_counts}.
+
+- *right*: integers are equal; floats are within the test's tolerance or 2 % (relative L2).
+- *bound*: right if the inputs that HTP needs during compilation are constants.
+- *off*: another result, in most tests for infinities, NaN or numbers above the range of float16.
+- *refused*: an error with the reason.
+- *died*: the vendor's library ended its process.
+
+**Why not** has the most frequent reasons. [What HTP computes otherwise](htp-faults.md) lists the faults of the library
+that xdlc works around.
+
+**Versions** are the versions of the operator that models of opset 7 or newer can use.
+"""  # noqa: E501
+_ABOUT_FRAMEWORKS = """
+## Other frameworks
+
+xdlc converts these operators with the operators of ONNX above, in the same ways. It prints an error with the
+reason for a form that it cannot express, and for operators on strings and files.
+
+- TensorFlow Lite: a `Flex` operator is the operator of TensorFlow; xdlc converts the body of other composites.
+- Caffe: xdlc drops layers that only choose data or train.
+- Caffe2: fills of the init net are constants.
+- PyTorch: a name without an overload covers all overloads. `relu_`, a form in place, is `relu`. `higher_order`
+  operators run graphs.
+- Keras: `ops` are operations of functional models, `tf` are operations of Keras 2.
+
+| framework | about | count | operators |
+|---|---|---:|---|
+"""  # noqa: E501
 
 
-def page(found: Mapping[str, Any]) -> str:
+def page(measured: Mapping[str, Any], on_htp: Mapping[str, Any]) -> str:
     """Return the page.
 
     Args:
-        found: What ``figures`` returned.
+        measured: What ``figures`` returned.
+        on_htp: What ``bench/htp_nodes.py --figures`` wrote.
     """
-    tests = found["tests"]
-    counts = ", ".join(f"{tests[verdict]} {verdict}" for verdict in VERDICTS if tests.get(verdict))
-    lines = [
-        "# Supported operators",
-        "",
-        "Made by `scripts/supported_ops.py`; do not edit.",
-        "",
-        *textwrap.wrap(_INTRODUCTION.format(onnx=found["onnx"]), 110),
-        "",
-        *_WAYS.splitlines(),
-        "",
-        *textwrap.wrap(_COLUMNS.format(counts=counts), 110),
-    ]
+    rows = {domain: operators(domain) for domain in DOMAINS}
+    everything = [row for domain in rows.values() for row in domain]
+    facts = {
+        "onnx": measured["onnx"],
+        "qnn": on_htp["onnxruntime-qnn"],
+        "carried": sum(bool(row.ways) for row in everything),
+        "count": len(everything),
+        "counts": _counts(measured["tests"], VERDICTS),
+        "htp_counts": _counts(on_htp["tests"], HTP_VERDICTS),
+    }
+    lines = ["# Operators and what HTP computes", "", *_ABOUT_ONNX.format(**facts).splitlines()]
     for domain, title in DOMAINS.items():
-        rows = operators(domain)
-        carried = sum(bool(row.ways) for row in rows)
-        lines += ["", f"## {title}", "", f"{carried} of {len(rows)} operators are carried.", ""]
-        lines += _table(rows, {} if domain == MICROSOFT else found["operators"])  # its tests are not onnx's
-    for title, (handlers, note) in FRAMEWORKS.items():
-        lines += _handlers_of(title, handlers, note)
+        known = ({}, {}) if domain == MICROSOFT else (measured["operators"], on_htp["operators"])
+        lines += _table(title, rows[domain], *known)  # the tests of com.microsoft are not onnx's
+    lines += _COLUMNS.format(**facts).splitlines()
+    lines += _ABOUT_FRAMEWORKS.splitlines()
+    for title, handlers in FRAMEWORKS.items():
+        for about, names in handled(handlers).items():
+            lines.append(f"| {title} | {about} | {len(names)} | {', '.join(names)} |")
     return "\n".join(lines) + "\n"
+
+
+def _counts(tally: Mapping[str, Any], verdicts: Sequence[str]) -> str:
+    return ", ".join(f"{tally[verdict]} {verdict}" for verdict in verdicts if tally.get(verdict))
 
 
 def handled(handlers: Handlers) -> dict[str, list[str]]:
@@ -281,32 +317,35 @@ def _module_of(handlers: Handlers, domain: str, name: str) -> str:
     return str(inspect.unwrap(function).__module__).rpartition(".")[2].replace("_", " ").strip()
 
 
-def _handlers_of(title: str, handlers: Handlers, note: str) -> Iterator[str]:
-    rows = handled(handlers)
-    yield from ("", f"## {title}", "")
-    count = sum(len(names) for names in rows.values())
-    yield from textwrap.wrap(f"{count} operators have a handler. {note}", 110)
-    yield from ("", "| about | operators |", "|---|---|")
-    for about, names in rows.items():
-        yield f"| {about} | {', '.join(names)} |"
-
-
-def _table(rows: Sequence[Operator], tests: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    yield "| operator | versions | carried | becomes | right | refused |"
-    yield "|---|---|---|---|---:|---:|"
+def _table(
+    domain: str, rows: Sequence[Operator], tests: Mapping[str, Any], on_htp: Mapping[str, Any]
+) -> Iterator[str]:
     for row in rows:
-        tally = tests.get(row.name, {})
-        failed = [f"{tally[verdict]} {verdict}" for verdict in VERDICTS[2:] if tally.get(verdict)]
+        tally, htp = tests.get(row.name, {}), on_htp.get(row.name, {})
         without = "when constant" if tally.get("right") else f"no: {row.refusal}"
         cells = (
             row.name,
-            ", ".join(map(str, row.versions)) or "-",
+            _summary(htp),
             ", ".join(row.ways) or without,
             ", ".join(tally.get("types", ())) or "-",
-            str(tally.get("right", 0)) if tally else "-",
-            ", ".join([str(tally.get("refused", 0)), *failed]) if tally else "-",
+            _counts(tally, VERDICTS) or "no test",
+            _counts(htp, HTP_VERDICTS) or "-",
+            "; ".join(htp.get("why", ())),
+            domain,
+            ", ".join(map(str, row.versions)) or "-",
         )
         yield f"| {' | '.join(cells)} |"
+
+
+def _summary(htp: Mapping[str, Any]) -> str:
+    """Return in one word what HTP supports of the tests of an operator."""
+    right, bound = htp.get("right", 0), htp.get("bound", 0)
+    count = sum(htp.get(verdict, 0) for verdict in HTP_VERDICTS)
+    if not count:
+        return "not tested"
+    if right + bound < count:
+        return "some" if right + bound else "none"
+    return "with constants" if bound else "all"
 
 
 def main() -> int:
@@ -317,9 +356,10 @@ def main() -> int:
     parser.add_argument("--verdicts", type=Path, metavar="FILE", help="verdicts of a conformance run")
     given = parser.parse_args()
     if given.verdicts:
-        found = figures(json.loads(given.verdicts.read_text()), node_tests())
-        FIGURES.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    PAGE.write_text(page(json.loads(FIGURES.read_text(encoding="utf-8"))), encoding="utf-8")
+        renewed = figures(json.loads(given.verdicts.read_text()), node_tests())
+        FIGURES.write_text(json.dumps(renewed, indent=1) + "\n", encoding="utf-8")
+    measured, on_htp = (json.loads(path.read_text(encoding="utf-8")) for path in (FIGURES, HTP_FIGURES))
+    PAGE.write_text(page(measured, on_htp), encoding="utf-8")
     return 0
 
 

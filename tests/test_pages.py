@@ -12,7 +12,6 @@ PAGES = sorted(
     path.relative_to(ROOT).as_posix()
     for pattern in ("*.md", "docs/**/*.md", "bench/*.md", "fuzz/*.md")
     for path in ROOT.glob(pattern)
-    if path.name != "CHANGELOG.md"
 )
 ABOUT_THE_HOUSE = ("docs/adr/", "docs/project/", "CONTRIBUTING", "bench/", "fuzz/")
 
@@ -24,6 +23,8 @@ def test_files_that_a_page_names_exist(page: str) -> None:
     folders = (ROOT, ROOT / "xdlc", (ROOT / page).parent)
     files = {path.name for folder in CODE for path in (ROOT / folder).rglob("*.py")}
     for name in sorted(names):
+        if "/" in name and page.startswith("docs/guides/udo-"):
+            continue  # files of the reader's package
         if "/" in name:
             assert any((folder / name).is_file() for folder in folders), name
         elif page.startswith(ABOUT_THE_HOUSE):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 MOST_SHOWN = 200
@@ -24,6 +26,7 @@ class XdlcError(Exception):
         node: Name of the source node or op, for tables.
         op: Type of that node or op.
         line: Line of that node in a text, from 1; 0 without one.
+        code: Kind of the problem in ``problems.toml``.  The default is the general kind of the class.
 
     Example:
         >>> print(ModelError("Relu needs opset 6", where="m.onnx", fix="upgrade the model"))
@@ -32,6 +35,7 @@ class XdlcError(Exception):
     """
 
     exit_code = 1
+    code = ""
 
     def __init__(
         self,
@@ -42,6 +46,7 @@ class XdlcError(Exception):
         node: str | None = None,
         op: str | None = None,
         line: int = 0,
+        code: str = "",
     ) -> None:
         if len(problem) > LONGEST_PROBLEM:
             problem = f"{problem[:LONGEST_PROBLEM]} ..."
@@ -52,6 +57,7 @@ class XdlcError(Exception):
         self.node = node
         self.op = op
         self.line = line
+        self.code = code or self.code
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how to rebuild the error in another process, whatever its arguments."""
@@ -72,60 +78,77 @@ class UsageError(XdlcError):
     """The call is wrong: a flag, a name, a path or an option value."""
 
     exit_code = 2
+    code = "XD200"
 
 
 class ModelError(XdlcError):
     """The source model is not valid in its format, or a graph breaks IR rules."""
 
     exit_code = 3
+    code = "XD300"
 
 
 class UnsupportedOp(XdlcError):
     """An operation, attribute, rank or datatype that cannot be mapped."""
 
     exit_code = 4
+    code = "XD400"
 
 
 class ConstraintError(XdlcError):
     """A graph breaks an OpDef or a rule of its target."""
 
     exit_code = 5
+    code = "XD100"
 
 
 class ContainerError(XdlcError):
     """A DLC is damaged, hostile, or uses a layout that is not known."""
 
     exit_code = 6
+    code = "XD600"
 
 
 class BackendError(XdlcError):
     """An engine (onnxruntime, the vendor's library) refused or failed."""
 
     exit_code = 7
+    code = "XD700"
 
 
 class StorageError(XdlcError):
     """A file cannot be read or written: missing, no permission, disk full."""
 
     exit_code = 8
+    code = "XD800"
 
 
 class ProblemList(XdlcError):
     """Several problems of one input, reported together; nested lists are flat.
 
-    The exit code is the one of the first problem.
+    The exit code and the code are those of the first problem.
     """
 
     def __init__(self, problems: Sequence[XdlcError], *, where: str | None = None) -> None:
         self.problems = tuple(single for problem in problems for single in each_problem(problem))
         super().__init__(f"{len(self.problems)} problem(s)", where=where)
-        self.exit_code = self.problems[0].exit_code if self.problems else 1
+        first = self.problems[0] if self.problems else XdlcError("")
+        self.exit_code, self.code = first.exit_code, first.code
 
     def __str__(self) -> str:
         head = f"{self.where}: {self.problem}" if self.where else self.problem
         more = len(self.problems) - MOST_SHOWN
         lines = [f"- {problem}" for problem in self.problems[:MOST_SHOWN]]
         return "\n".join([head, *lines, *([f"- and {more} more"] if more > 0 else ())])
+
+
+@cache
+def problem_table() -> Mapping[str, Any]:
+    """Return the kinds of problems by code, and the exit codes of the tools."""
+    import tomllib
+
+    table: dict[str, Any] = tomllib.loads(Path(__file__).with_name("problems.toml").read_text("utf-8"))
+    return table
 
 
 def each_problem(error: XdlcError) -> tuple[XdlcError, ...]:
@@ -138,7 +161,7 @@ def each_problem(error: XdlcError) -> tuple[XdlcError, ...]:
     return error.problems if isinstance(error, ProblemList) else (error,)
 
 
-def nearest_names(name: str, names: Iterable[str], *, most: int = 3, cutoff: float = 0.5) -> str:
+def nearest_names(name: str, names: Iterable[str], *, most: int = 3, cutoff: float = 0.7) -> str:
     """Return ``"nearest: a, b"`` for names close to ``name``, or an empty string.
 
     Of very many names, and of very long ones, only those of about its length are compared: untrusted input

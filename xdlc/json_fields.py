@@ -179,7 +179,7 @@ def choice(name: str, known: Iterable[str]) -> str:
 
     Example:
         >>> choice("NWHC", ("NHWC", "NCHW")), choice("x", ("NHWC", "NCHW"))
-        ('nearest: NHWC, NCHW', 'use one of NHWC, NCHW')
+        ('nearest: NHWC', 'use one of NHWC, NCHW')
     """
     names = tuple(known)
     return nearest_names(name, names) or f"use one of {', '.join(names)}"

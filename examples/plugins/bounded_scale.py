@@ -1,4 +1,4 @@
-"""A plugin for a layer of Caffe with parameters of its own, which no caffe.proto has to know.
+"""A plugin for a layer of Caffe with its own parameters; you need no caffe.proto.
 
     layer {
       name: "b" type: "BoundedScale" bottom: "x" top: "y"

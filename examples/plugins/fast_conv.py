@@ -1,9 +1,9 @@
-"""A plugin that overrides Conv for one shape only; all other convolutions stay what they are.
+"""A plugin that overrides Conv for one shape only; xdlc converts all other convolutions.
 
     xconv-onnx-to-dlc -i model.onnx --plugin examples/plugins/fast_conv.py:FastConv
 
-It needs no parse_params: the parameters are ONNX's own.  Its kernel wants activations in NC1HWC0 and weights
-in FRACTAL_Z, as the matrix units of some accelerators do.
+It needs no parse_params, because the parameters are ONNX's own.  Its kernel reads activations in NC1HWC0 and
+weights in FRACTAL_Z, as the matrix units of some accelerators do.
 """
 
 from pathlib import Path

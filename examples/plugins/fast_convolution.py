@@ -2,7 +2,7 @@
 
     xconv-caffe-to-dlc -i net.prototxt -b net.caffemodel --plugin examples/plugins/fast_convolution.py
 
-Parameters are declared, as Caffe's layers have none that a plugin could take over.
+It declares parameters, because a layer of Caffe has no parameters that a plugin inherits.
 """
 
 from fast_conv import FastConv

@@ -191,14 +191,14 @@ def test_errors_speak_python_to_python_and_flags_to_tools(models: Any, tmp_path:
     from click.testing import CliRunner
 
     from xdlc.cli.tools.onnx_to_dlc import main as convert
-    from xdlc.cli.tools.quant import main as quant
+    from xdlc.cli.tools.quantize import main as quant
 
     path, dlc = models.save(models.cnn()), tmp_path / "m.dlc"
     with pytest.raises(UsageError, match="input_dims names 'z'"):
         xdlc.convert(path, input_dims={"z": (1,)})
     words = [str(path), "-o", str(dlc)]
     result = CliRunner().invoke(convert, ["-i", *words, "-d", "z", "1"])
-    assert "--input_dim names 'z'" in result.stderr
+    assert "--input-dim names 'z'" in result.stderr
     assert CliRunner().invoke(convert, ["-i", *words]).exit_code == 0
     np.savez(tmp_path / "s.npz", x=np.zeros((1, 1, 3, 16, 16), np.float32))
     with pytest.raises(UsageError) as caught:
@@ -207,8 +207,8 @@ def test_errors_speak_python_to_python_and_flags_to_tools(models: Any, tmp_path:
     result = CliRunner().invoke(
         quant, ["-i", str(dlc), "-l", str(tmp_path / "s.npz"), "--weights_bitwidth", "16"]
     )
-    assert result.stderr.startswith("xdlc-quant: error: --weights_bitwidth: ")
-    assert "--act_bitwidth 16 too, or --weights_bitwidth 8" in result.stderr
+    assert result.stderr.startswith("xdlc-quantize: error: --weights_bitwidth: ")
+    assert "--act-bitwidth 16 too, or --weights_bitwidth 8" in result.stderr
 
 
 def test_lists_that_differ_in_length_are_no_array(models: Any) -> None:

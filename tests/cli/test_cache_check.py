@@ -40,21 +40,21 @@ def dlc(tmp_path: Path) -> Path:
         (["--check", "sm8650", "--outputs", "pol"], 2, "nearest: pool"),
         (["--check", "sm8250"], 5, "sm8250 has no HTP"),
         (["--check", "sm9999"], 2, "unknown SoC 'sm9999'"),
-        (["--check", "sm8650", "--htp_socs", "sm8650"], 2, "--htp_socs has no effect with --check"),
+        (["--check", "sm8650", "--partition"], 2, "--partition has no effect with --check"),
         (["--outputs", "y"], 2, "--outputs requires --check"),
     ],
 )
 def test_check_tells_and_exits(dlc: Path, options: list[str], code: int, said: str) -> None:
     before = sorted(dlc.parent.iterdir())
     sdk = [] if "--sdk" in options or "--check" not in options else ["--sdk", "2.51"]
-    found, shown = tool("--input_dlc", dlc, *options, *sdk)
+    found, shown = tool("--input-dlc", dlc, *options, *sdk)
     assert (found, said in shown) == (code, True), shown
     assert sorted(dlc.parent.iterdir()) == before
 
 
 def test_model_without_caches_has_none_to_use(tmp_path: Path) -> None:
     cnn(quantized=True).save(tmp_path / "n.dlc")
-    code, shown = tool("--input_dlc", tmp_path / "n.dlc", "--check", "sm8650")
+    code, shown = tool("--input-dlc", tmp_path / "n.dlc", "--check", "sm8650")
     assert code == 5
     assert "there is no cache on sm8650" in shown
 
@@ -63,7 +63,7 @@ def test_float_model_has_to_be_quantized_for_a_soc_without_fp16(tmp_path: Path) 
     model = cnn(quantized=False)
     put_cache(model, "sm8550", vtcm_mb=2)
     model.save(tmp_path / "f.dlc")
-    code, shown = tool("--input_dlc", tmp_path / "f.dlc", "--check", "sxr1230p", "--sdk", "2.51")
+    code, shown = tool("--input-dlc", tmp_path / "f.dlc", "--check", "sxr1230p", "--sdk", "2.51")
     assert code == 5
     assert "fp16: 5 op(s) in floating point, accepted: none" in shown
     assert "quantize the model first: 5 op(s) are in floating point" in shown

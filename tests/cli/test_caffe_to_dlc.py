@@ -37,10 +37,10 @@ def run(tool: Any, words: str, code: int = 0) -> Result:
     "words",
     [
         "-i net.prototxt -b net.caffemodel -o o.dlc",
-        "--input_network net.prototxt --caffe_bin net.caffemodel --output_path o.dlc",
+        "--input-network net.prototxt --caffe-bin net.caffemodel --output-path o.dlc",
         "-c net.prototxt --weights net.caffemodel -o o.dlc",
-        "--caffe_txt net.prototxt --caffe_bin net.caffemodel --dlc o.dlc",
-        "-i net.prototxt -b net.caffemodel --dlc o.dlc -d data 1,3,4,4 --disable_batchnorm_folding --debug",
+        "--caffe-txt net.prototxt --caffe-bin net.caffemodel --dlc o.dlc",
+        "-i net.prototxt -b net.caffemodel --dlc o.dlc -d data 1,3,4,4 --disable-batchnorm-folding --debug",
     ],
 )
 def test_flags_of_every_age(folder: Path, words: str) -> None:
@@ -58,16 +58,16 @@ def test_the_tool_for_all_frameworks(folder: Path) -> None:
     [
         ("-i net.prototxt", 3, "layer 'c' (Convolution, line 2)", "--weights"),
         ("-i net.caffemodel", 3, "is weights of a Caffe net", "-i NET.prototxt -b net.caffemodel"),
-        ("-i net.caffemodel -b net.prototxt", 2, "swapped", "--input_network net.prototxt"),
+        ("-i net.caffemodel -b net.prototxt", 2, "swapped", "--input net.prototxt"),
         ("-i net.prototxt -b net.prototxt", 2, "is a text", "--weights"),
         ("-i net.prototxt -b none", 8, "none: cannot be read", "check the path"),
         ("-i net.prototxt -b net.caffemodel -o net.prototxt", 2, "replace the input", "another output"),
         ("-i net.prototxt -b net.caffemodel --dlc net.caffemodel", 2, "replace the input", "another output"),
         ("-i net.prototxt -b net.caffemodel -o /dev/full", 8, "not a regular file", "name a file"),
-        ("-i net.prototxt --caffe_txt other", 2, "one option: -i and --caffe_txt", "once"),
-        ("-i net.prototxt -b net.caffemodel --input_size 4 4", 2, "--input_size: ", "--input_dim"),
-        ("-i net.prototxt -b net.caffemodel --udo a.json", 2, "no option '--udo'", "--udo_config_paths"),
-        ("-i net.prototxt -b net.caffemodel --output_layer c", 2, "'--output_layer'", "--out_name"),
+        ("-i net.prototxt --caffe-txt other", 2, "one option: -i and --caffe-txt", "once"),
+        ("-i net.prototxt -b net.caffemodel --input-size 4 4", 2, "--input_size: ", "--input-dim"),
+        ("-i net.prototxt -b net.caffemodel --udo a.json", 2, "no option '--udo'", "--udo-config-paths"),
+        ("-i net.prototxt -b net.caffemodel --output-layer c", 2, "'--output_layer'", "--out-name"),
     ],
 )
 def test_files_and_flags_that_do_not_fit(folder: Path, words: str, code: int, problem: str, fix: str) -> None:
@@ -80,12 +80,12 @@ def test_files_and_flags_that_do_not_fit(folder: Path, words: str, code: int, pr
 
 def test_a_dry_run_states_layers_and_lines(folder: Path) -> None:
     (folder / "net.prototxt").write_text(NET.replace('"ReLU"', '"Unknown"'))
-    shown = run(caffe_to_dlc, "-i net.prototxt --dry_run --report r.json", 3).stdout
+    shown = run(caffe_to_dlc, "-i net.prototxt --dry-run --report r.json", 3).stdout
     assert "c (line 2)" in shown
     problems = json.loads((folder / "r.json").read_text())["problems"]
     found = [(problem["node"], problem["op"], problem["line"]) for problem in problems]
     assert found == [("c", "Convolution", 2), ("r", "Unknown", 3)]
-    shown = run(caffe_to_dlc, "-i net.prototxt -b net.caffemodel --dry_run", 4).stdout
+    shown = run(caffe_to_dlc, "-i net.prototxt -b net.caffemodel --dry-run", 4).stdout
     assert "r (line 3)" in shown
 
 

@@ -26,7 +26,7 @@ def test_launchers_call_the_tools(tmp_path: Path) -> None:
     for start in ([], [sys.executable]):
         done = subprocess.run([*start, *words], capture_output=True, text=True, check=False, cwd=tmp_path)
         assert done.returncode == 8
-        assert done.stderr.startswith("xdlc snpe-net-run: error: x y.dlc")
+        assert done.stderr.startswith("xdlc snpe-net-run: error[XD801]: x y.dlc")
 
 
 def test_files_of_others_stay(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_loops_are_unrolled_up_to_a_number(tmp_path: Path) -> None:
     assert len(xdlc.load(converted(tmp_path, 17)).graphs) == 3
     assert len(xdlc.load(converted(tmp_path, 4, "--unroll_loops", 0)).graphs) == 3
     assert (
-        "error: --unroll_loops: -1"
+        "error[XD200]: --unroll_loops: -1"
         in invoke(onnx_to_dlc, "-i", tmp_path / "m.onnx", "--unroll_loops", -1, code=2).stderr
     )
 

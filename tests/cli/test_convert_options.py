@@ -84,7 +84,7 @@ def test_flags_of_all_importers_precede_in_the_tool_for_all(tmp_path: Path, monk
     ],
 )
 def test_contradictory_words_are_refused(words: list[str], problem: str) -> None:
-    assert f"error: {problem}" in run(converter_tool("xconv-net-to-dlc", NET), *words)
+    assert f"error[XD200]: {problem}" in run(converter_tool("xconv-net-to-dlc", NET), *words)
 
 
 @pytest.mark.parametrize("output", ["n.txt", "w.bin"])

@@ -72,9 +72,9 @@ def test_what_matches_nothing_is_told(source: Path, tmp_path: Path) -> None:
     words = ["-i", source, "-udo", *files, "-cpl", f"{shapes},{unread}"]
     result = invoke(*words, "-opl", "libOps.so:provider", "-o", tmp_path / "m.dlc")
     assert "notice: no op of the model is My::Other" in result.stderr
-    assert "notice: --op_package_lib is ignored" in result.stderr
+    assert "notice: --op-package-lib is ignored" in result.stderr
     assert f"notice: {unread} infers the outputs of no op" in result.stderr
-    result = invoke(*words, "--dry_run")
+    result = invoke(*words, "--dry-run")
     assert "notice: no op of the model is My::Other" in result.stdout
     assert "user-defined ops  2: My::Scale 1, My::Shift 1" in result.stdout
 
@@ -83,14 +83,14 @@ def test_an_unknown_shape_names_the_ways_to_give_it(source: Path, tmp_path: Path
     files = [config(tmp_path, f"{name}.json", name) for name in ("Scale", "Shift")]
     result = invoke("-i", source, "-udo", *files, "-o", tmp_path / "m.dlc", code=4)
     assert "Operators[0]): the shape of output 0 ('y') is not known" in result.stderr
-    assert "--converter_op_package_lib" in result.stderr
+    assert "--converter-op-package-lib" in result.stderr
     assert not (tmp_path / "m.dlc").exists()
 
 
 def test_package_name_goes_without_configurations_of_packages(source: Path, tmp_path: Path) -> None:
     file = config(tmp_path, "a.json", "Scale")
     result = invoke("-i", source, "-opc", file, "-p", "Some", code=2)
-    assert "--package_name and --op_package_config exclude each other" in result.stderr
+    assert "--package-name and --op-package-config exclude each other" in result.stderr
 
 
 def test_an_empty_path_is_refused(source: Path) -> None:
@@ -107,7 +107,7 @@ def test_plugins_are_used_and_told_apart(source: Path, tmp_path: Path) -> None:
         "        return op.inputs[0]\n"
     )
     file = config(tmp_path, "c.json", "Shift")
-    words = ["-i", source, "--plugin", f"{tmp_path / 'mine.py'}:Scale", "--no_plugins", "-udo", file]
+    words = ["-i", source, "--plugin", f"{tmp_path / 'mine.py'}:Scale", "--no-plugins", "-udo", file]
     result = invoke(*words, "-o", tmp_path / "m.dlc")
     assert "user-defined ops: 2: Mine::Scale 1, My::Shift 1" in result.stdout
 

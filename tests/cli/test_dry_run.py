@@ -43,7 +43,7 @@ def troubled(models: Any) -> Any:
 
 
 def test_problems_and_counts(troubled: Any) -> None:
-    result = invoke("-i", troubled, "--dry_run", code=4)
+    result = invoke("-i", troubled, "--dry-run", code=4)
     lines = result.stdout.splitlines()
     assert lines[0] == f"{troubled}: 1 problem(s)"
     assert [line.strip() for line in lines[1:] if len(line) > WIDTH] == [LONG]
@@ -54,31 +54,31 @@ def test_problems_and_counts(troubled: Any) -> None:
 
 
 def test_debug_shows_every_node(troubled: Any) -> None:
-    text = invoke("-i", troubled, "--dry_run", "debug", code=4).stdout
+    text = invoke("-i", troubled, "--dry-run", "debug", code=4).stdout
     assert "  relu " in text
     assert "ElementWiseNeuron relu" in text
     assert "xdlc::Det" in text
     assert "(its result is known while converting)" in text
     assert "(it could not be imported)" in text
-    brief = invoke("-i", troubled, "--dry_run", "info", code=4).stdout
+    brief = invoke("-i", troubled, "--dry-run", "info", code=4).stdout
     assert "ElementWiseNeuron relu" not in brief
-    assert brief == invoke("-i", troubled, "--dry_run", code=4).stdout
+    assert brief == invoke("-i", troubled, "--dry-run", code=4).stdout
 
 
 def test_target_says_whose_verdict_it_is(troubled: Any, models: Any) -> None:
-    text = invoke("-i", troubled, "--dry_run", "--target", "sm8650", code=4).stdout
+    text = invoke("-i", troubled, "--dry-run", "--target", "sm8650", code=4).stdout
     assert text.startswith("target sm8650 (v75), judged by xdlc's tables of HTP\n")
-    assert "runs on the host only" in text
+    assert "XD102" in text
     assert "by: xdlc = the converter" in text
-    fine = invoke("-i", models.save(models.cnn()), "--dry_run", "--target", "sm8650", code=0).stdout
+    fine = invoke("-i", models.save(models.cnn()), "--dry-run", "--target", "sm8650", code=0).stdout
     assert "model.onnx: no problems" in fine
-    host = invoke("-i", models.save(models.cnn()), "--dry_run", "--target", "sm8250", code=5).stdout
+    host = invoke("-i", models.save(models.cnn()), "--dry-run", "--target", "sm8250", code=5).stdout
     assert "has no HTP" in " ".join(host.split())
 
 
 def test_report_as_json(troubled: Any) -> None:
     path = troubled.parent / "report.json"
-    invoke("-i", troubled, "--dry_run", "--report", path, code=4)
+    invoke("-i", troubled, "--dry-run", "--report", path, code=4)
     found = json.loads(path.read_text())
     assert [each["node"] for each in found["problems"]] == [LONG]
     assert found["host_only"] == {"Det": 1}
@@ -87,9 +87,9 @@ def test_report_as_json(troubled: Any) -> None:
 
 
 def test_flags_that_need_the_dry_run(troubled: Any) -> None:
-    assert "require --dry_run" in invoke("-i", troubled, "--target", "sm8650", code=2).stderr
-    invoke("-i", troubled, "--dry_run", "--report", troubled, code=2)
-    invoke("-i", troubled, "--dry_run", "all", code=2)
+    assert "require --dry-run" in invoke("-i", troubled, "--target", "sm8650", code=2).stderr
+    invoke("-i", troubled, "--dry-run", "--report", troubled, code=2)
+    invoke("-i", troubled, "--dry-run", "all", code=2)
 
 
 def test_conversion_prints_the_same_table(troubled: Any) -> None:

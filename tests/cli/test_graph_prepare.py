@@ -39,14 +39,14 @@ def names(ports: list[Any]) -> list[tuple[str, str]]:
 def test_the_cache_and_the_network_have_the_outputs_asked_for(dlc: Path, tmp_path: Path) -> None:
     (tmp_path / "list.txt").write_text("#poolmax2d_pool\n%relu\n")
     words = [
-        "--set_output_tensors",
+        "--set-output-tensors",
         "cnn conv",
-        "--input_list",
+        "--input-list",
         tmp_path / "list.txt",
-        "--htp_socs",
+        "--htp-socs",
         "sm8650",
     ]
-    invoke("--input_dlc", dlc, *words)
+    invoke("--input-dlc", dlc, *words)
     model, (graph,) = cached(dlc)
     assert [tensor.name for tensor in model.main.outputs] == ["pool", "conv", "relu"]
     assert sorted(names(graph["graphOutputs"])) == [
@@ -56,10 +56,10 @@ def test_the_cache_and_the_network_have_the_outputs_asked_for(dlc: Path, tmp_pat
 
 @needs_htp
 def test_float_ports_and_the_default_soc(dlc: Path) -> None:
-    flags = ["--htp_dlbc", "true", "--vtcm_override", 0, "--udo_package_path", "lib.so"]
-    result = invoke("--input_dlc", dlc, "--use_float_io", *flags)
+    flags = ["--htp-dlbc", "true", "--vtcm-override", 0, "--udo-package-path", "lib.so"]
+    result = invoke("--input-dlc", dlc, "--use-float-io", *flags)
     assert "notice: no SoC is named; the default is sm8650" in result.stderr
-    assert "notice: --udo_package_path is ignored: " in result.stderr
+    assert "notice: --udo-package-path is ignored: " in result.stderr
     _, (graph,) = cached(dlc)
     assert names([*graph["graphInputs"], *graph["graphOutputs"]]) == [
         ("x", "QNN_DATATYPE_FLOAT_32"),
@@ -70,57 +70,57 @@ def test_float_ports_and_the_default_soc(dlc: Path) -> None:
 
 
 @needs_htp
-@pytest.mark.parametrize(("word", "on"), [("--htp_dlbc", True), ("--htp_dlbc=false", False)])
+@pytest.mark.parametrize(("word", "on"), [("--htp-dlbc", True), ("--htp-dlbc=false", False)])
 def test_switches_take_a_value_or_none(dlc: Path, word: str, on: bool) -> None:
-    result = invoke("--input_dlc", dlc, word, "--memorymapped_buffer_hint=true", "--htp_socs", "sm8650")
-    assert "notice: --memorymapped_buffer_hint is ignored" in result.stderr
+    result = invoke("--input-dlc", dlc, word, "--memorymapped-buffer-hint=true", "--htp-socs", "sm8650")
+    assert "notice: --memorymapped-buffer-hint is ignored" in result.stderr
     assert bool(cached(dlc)[1][0]["graphBlobInfo"]["htpDlbc"]) is on
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--set_output_tensors", "pol,w"], "2 problem(s)"),
-        (["--set_output_layers", "conv2d"], "nearest: conv2d_conv"),
-        (["--buffer_data_type", "x=float16"], "unknown type 'float16'"),
-        (["--input_name", "x"], "--input_name is given 1 times, --input_dimensions 0 times"),
-        (["--input_name", "x", "--input_dimensions", "1,x"], "is not a shape"),
+        (["--set-output-tensors", "pol,w"], "2 problem(s)"),
+        (["--set-output-layers", "conv2d"], "nearest: conv2d_conv"),
+        (["--buffer-data-type", "x=float16"], "unknown type 'float16'"),
+        (["--input-name", "x"], "--input-name is given 1 times, --input-dimensions 0 times"),
+        (["--input-name", "x", "--input-dimensions", "1,x"], "is not a shape"),
     ],
 )
 def test_wrong_flags_are_said_before_anything_is_compiled(dlc: Path, words: list[str], said: str) -> None:
-    result = invoke("--input_dlc", dlc, "--htp_socs", "sm8650", *words, code=2)
+    result = invoke("--input-dlc", dlc, "--htp-socs", "sm8650", *words, code=2)
     assert said in " ".join(result.stderr.split())
     assert [path.name for path in dlc.parent.iterdir()] == ["net.dlc"]
 
 
 @needs_htp
 def test_each_soc_is_accounted_for(dlc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = invoke("--input_dlc", dlc, "--htp_archs", "v75")
+    first = invoke("--input-dlc", dlc, "--htp-archs", "v75")
     assert "cache htp.cache.sm8650.0: SM8650, v75" in first.stdout
     assert first.stdout.splitlines()[0].endswith("bytes, compiled")
     floating = dlc.with_name("float.dlc")
     cnn(quantized=False).save(floating)
-    words = ["--input_dlc", floating, "--output_dlc", dlc.with_name("out.dlc")]
-    result = invoke(*words, "--htp_socs", "sm8650,sxr1230p", code=5)
+    words = ["--input-dlc", floating, "--output-dlc", dlc.with_name("out.dlc")]
+    result = invoke(*words, "--htp-socs", "sm8650,sxr1230p", code=5)
     lines = result.stdout.splitlines()
     assert lines[0].startswith("cache htp.cache.sm8650.0")
     assert lines[0].endswith(", compiled")
     assert lines[1] == "no cache for sxr1230p: failed"
     assert "has no FP16" in result.stderr
-    again = invoke("--input_dlc", dlc.with_name("out.dlc"), "--htp_socs", "sm8650")
+    again = invoke("--input-dlc", dlc.with_name("out.dlc"), "--htp-socs", "sm8650")
     assert again.stdout.splitlines()[0].endswith(", kept")
 
 
 def test_architectures_exclude_socs(dlc: Path) -> None:
-    result = invoke("--input_dlc", dlc, "--htp_socs", "sm8650", "--htp_archs", "v73", code=2)
-    assert "htp_archs and SoCs exclude each other" in result.stderr
+    result = invoke("--input-dlc", dlc, "--htp-socs", "sm8650", "--htp-archs", "v73", code=2)
+    assert "--htp-archs and SoCs exclude each other" in result.stderr
 
 
 @needs_htp
 def test_parts_are_cached_if_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "net.dlc"
     partly(quantized=True).save(path)
-    words = ["--input_dlc", path, "--htp_socs", "sm8650"]
+    words = ["--input-dlc", path, "--htp-socs", "sm8650"]
     result = invoke(*words, code=5)
     assert "op 'softmax_s' (Softmax)" in result.output
     assert "--partition caches" in result.stderr
@@ -135,7 +135,5 @@ def test_parts_are_cached_if_asked_for(tmp_path: Path) -> None:
 @needs_htp
 def test_input_and_output_have_short_names(dlc: Path) -> None:
     target = dlc.with_name("short.dlc")
-    invoke("-i", dlc, "-o", target, "--htp_socs", "sm8650")
+    invoke("-i", dlc, "-o", target, "--htp-socs", "sm8650")
     assert xdlc.load(target).metadata["cacheList"]
-    for word in ("--input", "--output"):
-        assert "write --" in invoke(word, dlc, code=2).stderr

@@ -33,8 +33,8 @@ def net_run(folder: Path, model: Model, *words: object, code: int = 0, listed: A
     for number, array in enumerate(X):
         array.tofile(folder / f"{number}.raw")
     (folder / "list.txt").write_text("".join(f"{folder / str(number)}.raw\n" for number in range(3)))
-    command = ["--container", folder / "m.dlc", "--output_dir", folder / "out"]
-    command += ["--input_list", listed or folder / "list.txt", *words]
+    command = ["--container", folder / "m.dlc", "--output-dir", folder / "out"]
+    command += ["--input-list", listed or folder / "list.txt", *words]
     done = CliRunner().invoke(main, list(map(str, command)))
     assert done.exit_code == code, done.output
     return done
@@ -47,43 +47,43 @@ def written(folder: Path, number: int = 0) -> set[str]:
 def test_which_tensors_are_written(tmp_path: Path, model: Model) -> None:
     hidden = model.main.ops[0].outputs[0].name
     every = {tensor.name for op in model.main.ops for tensor in op.outputs}
-    net_run(tmp_path, model, "--dump_all_tensors")
+    net_run(tmp_path, model, "--dump-all-tensors")
     assert written(tmp_path, 2) == every > {"y", "z"}
     model.main.outputs.pop().role = model.main.ops[0].outputs[0].role
     for number, (words, files) in enumerate(
         [
             ((), {"y"}),
-            (("--set_unconsumed_as_output",), {"y", "z"}),
-            (("--set_output_layers", model.main.ops[0].name), {"y", hidden}),
-            (("--set_output_tensors", f"{model.main.name} {hidden},z"), {"y", "z", hidden}),
-            (("--set_output_tensors", f"{model.main.name}:{hidden},z"), {"y", "z", hidden}),
-            (("--enable_init_cache", "--storage_dir", tmp_path), {"y"}),
+            (("--set-unconsumed-as-output",), {"y", "z"}),
+            (("--set-output-layers", model.main.ops[0].name), {"y", hidden}),
+            (("--set-output-tensors", f"{model.main.name} {hidden},z"), {"y", "z", hidden}),
+            (("--set-output-tensors", f"{model.main.name}:{hidden},z"), {"y", "z", hidden}),
+            (("--enable-init-cache", "--storage-dir", tmp_path), {"y"}),
         ]
     ):
         folder = tmp_path / str(number)
         folder.mkdir()
         net_run(folder, model, *words)
         assert written(folder) == files
-    error = net_run(tmp_path, model, "--set_output_tensors", "hidde", "--set_output_layers", "no", code=2)
+    error = net_run(tmp_path, model, "--set-output-tensors", "hidde", "--set-output-layers", "no", code=2)
     assert error.stderr.count("has no") == 2
 
 
 def test_how_often_the_list_runs_and_what_is_kept(tmp_path: Path, model: Model) -> None:
-    done = net_run(tmp_path, model, "--num_inferences", 7, "--keep_num_outputs", 2)
+    done = net_run(tmp_path, model, "--num-inferences", 7, "--keep-num-outputs", 2)
     assert "Result_0 to Result_1; 7 inferences, results of the first 3" in done.stdout
     assert len(list((tmp_path / "out").iterdir())) == 2
-    done = net_run(tmp_path, model, "--num_inferences", 1)
+    done = net_run(tmp_path, model, "--num-inferences", 1)
     assert "Result_0 to Result_0\n" in done.stdout
     assert "of the first 3" in net_run(tmp_path, model, "--duration", 0.05).stdout
     (tmp_path / "new").mkdir()
-    net_run(tmp_path / "new", model, "--keep_num_outputs", 0, "--profiling_level", "basic")
+    net_run(tmp_path / "new", model, "--keep-num-outputs", 0, "--profiling-level", "basic")
     assert [path.name for path in (tmp_path / "new/out").iterdir()] == ["profile.csv"]
 
 
 def test_profile(tmp_path: Path, model: Model) -> None:
     model.main.ops[0].name = "clear\x1b[2J"
     for level, ops in (("basic", set()), ("detailed", {clean(op.name) for op in model.main.ops})):
-        done = net_run(tmp_path, model, "--profiling_level", level)
+        done = net_run(tmp_path, model, "--profiling-level", level)
         assert "mean of 3" in done.stdout
         with open(tmp_path / "out" / "profile.csv") as file:
             rows = list(csv.DictReader(file))
@@ -98,9 +98,9 @@ def test_ops_are_not_timed_on_the_emulation(tmp_path: Path) -> None:
     model = cnn(quantized=False)
     floats(1, 8, 8, 4).tofile(tmp_path / "x.raw")
     (tmp_path / "x.txt").write_text(str(tmp_path / "x.raw"))
-    words = ("--profiling_level", "detailed", "--runtime", "htp")
+    words = ("--profiling-level", "detailed", "--runtime", "htp")
     done = net_run(tmp_path, model, *words, listed=tmp_path / "x.txt")
-    assert "--profiling_level detailed" in done.stderr
+    assert "--profiling-level detailed" in done.stderr
     with open(tmp_path / "out" / "profile.csv") as file:
         assert {row["op"] for row in csv.DictReader(file)} == {""}
 
@@ -114,12 +114,12 @@ def test_native_files_by_name(tmp_path: Path) -> None:
     (tmp_path / "native.txt").write_text(str(tmp_path / "stored.raw"))
     expected = xdlc.run(model, {"x": stored})["y"]
     for words in (
-        ("--native_input_tensor_names", f"{model.main.name}:x"),
-        ("--native_input_tensor_names", "x"),
+        ("--native-input-tensor-names", f"{model.main.name}:x"),
+        ("--native-input-tensor-names", "x"),
         (
-            "--use_native_input_files",
-            "--use_native_output_files",
-            "--data_type_map",
+            "--use-native-input-files",
+            "--use-native-output-files",
+            "--data-type-map",
             "x=fixedPoint8,y=float32",
         ),
     ):
@@ -127,9 +127,9 @@ def test_native_files_by_name(tmp_path: Path) -> None:
         found = np.fromfile(tmp_path / "out/Result_0/y.raw", np.float32)
         np.testing.assert_array_equal(found, expected.reshape(-1))
     for words, text in (
-        (("--native_input_tensor_names", "w"), "has no input 'w'"),
-        (("--native_input_tensor_names", "other:x"), "has no input 'other:x'"),
-        (("--native_input_tensor_names", "x", "--use_native_input_files"), "exclude each other"),
+        (("--native-input-tensor-names", "w"), "has no input 'w'"),
+        (("--native-input-tensor-names", "other:x"), "has no input 'other:x'"),
+        (("--native-input-tensor-names", "x", "--use-native-input-files"), "exclude each other"),
     ):
         error = net_run(tmp_path, model, *words, listed=tmp_path / "native.txt", code=2)
         assert text in error.stderr, error.stderr
@@ -147,13 +147,13 @@ def test_lists_of_several_graphs(tmp_path: Path, model: Model) -> None:
     net_run(
         tmp_path,
         both,
-        "--set_output_tensors",
+        "--set-output-tensors",
         f"{model.main.name}:{hidden};other:z",
         listed=f"{listed},{listed}",
     )
     assert (tmp_path / "out" / model.main.name / "Result_0" / f"{hidden}.raw").is_file()
     assert not (tmp_path / f"out/other/Result_0/{hidden}.raw").exists()
-    assert "does not run" in net_run(tmp_path, both, "--set_output_tensors", f"other {hidden}", code=2).stderr
+    assert "does not run" in net_run(tmp_path, both, "--set-output-tensors", f"other {hidden}", code=2).stderr
     assert "3 input lists do not fit 2" in net_run(tmp_path, both, listed=f"__,{listed},a", code=2).stderr
     assert "no graph" in net_run(tmp_path, both, listed="__,__", code=2).stderr
     second_graph.name = "../../other"
@@ -162,14 +162,14 @@ def test_lists_of_several_graphs(tmp_path: Path, model: Model) -> None:
 
 
 def test_other_dimensions(tmp_path: Path, model: Model) -> None:
-    net_run(tmp_path, model, "--input_name", "x", "--input_dimensions", "3,4")
+    net_run(tmp_path, model, "--input-name", "x", "--input-dimensions", "3,4")
     assert len(list((tmp_path / "out").iterdir())) == 3  # lines fill the batch
     found = np.fromfile(tmp_path / "out/Result_1/y.raw", np.float32)
     np.testing.assert_allclose(found, xdlc.run(model, {"x": X[1]})["y"].reshape(-1), rtol=1e-6)
-    error = net_run(tmp_path, model, "--use_aip", listed="a.txt,b.txt", code=2)
-    assert "--use_aip runs the main graph" in error.stderr
-    error = net_run(tmp_path, model, "--input_name", "x", code=2)
-    assert "--input_dimensions 0 times" in error.stderr
+    error = net_run(tmp_path, model, "--use-aip", listed="a.txt,b.txt", code=2)
+    assert "--use-aip runs the main graph" in error.stderr
+    error = net_run(tmp_path, model, "--input-name", "x", code=2)
+    assert "--input-dimensions 0 times" in error.stderr
 
 
 def test_a_folder_of_caches_that_cannot_be_made_is_an_error(tmp_path: Path, model: Model) -> None:
@@ -190,8 +190,8 @@ def test_a_compiled_cache_is_stored_and_taken_again(tmp_path: Path) -> None:
         "htp",
         "--soc",
         "sm8550",
-        "--enable_init_cache",
-        "--storage_dir",
+        "--enable-init-cache",
+        "--storage-dir",
         tmp_path / "caches",
     ]
     first = net_run(tmp_path, model, *words, listed=tmp_path / "x.txt")
@@ -204,7 +204,7 @@ def test_a_compiled_cache_is_stored_and_taken_again(tmp_path: Path) -> None:
     next((tmp_path / "caches").iterdir()).write_bytes(b"cut short")
     repaired = net_run(tmp_path, model, *words, listed=tmp_path / "x.txt")
     assert "is damaged and replaced" in repaired.stderr
-    net_run(tmp_path, model, *words, "--dump_all_tensors", listed=tmp_path / "x.txt")
+    net_run(tmp_path, model, *words, "--dump-all-tensors", listed=tmp_path / "x.txt")
     assert len(list((tmp_path / "caches").iterdir())) == 2
 
 

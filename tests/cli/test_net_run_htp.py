@@ -28,7 +28,7 @@ def net_run(dlc: Path, folder: Path, *options: object, lines: str = "") -> Resul
         x.tofile(folder / f"{index}.raw")
     listed = "".join(f"{folder / str(index)}.raw\n" for index in range(len(X)))
     (folder / "list.txt").write_text(lines + listed)
-    command = ["--container", dlc, "--input_list", folder / "list.txt", "--output_dir", folder / "out"]
+    command = ["--container", dlc, "--input-list", folder / "list.txt", "--output-dir", folder / "out"]
     return CliRunner().invoke(main, list(map(str, [*command, *options])))
 
 
@@ -47,7 +47,7 @@ def test_a_cache_runs_the_whole_list_in_one_child(
         return Process(service, *rest)
 
     monkeypatch.setattr(process, "Process", counted)
-    done = net_run(dlc, tmp_path, "--runtime", "htp", "--soc", "sm8650", "--validate_cache")
+    done = net_run(dlc, tmp_path, "--runtime", "htp", "--soc", "sm8650", "--validate-cache")
     assert done.exit_code == 0, done.output
     assert len(started) == 1
     assert "runs on: sm8650, from htp.cache.sm8650.0" in done.output
@@ -68,10 +68,10 @@ def test_without_a_soc_the_first_usable_cache_tells_it(dlc: Path, tmp_path: Path
     [
         (["--soc", "sm8450"], "htp.cache.sm8650.0: arch: found v75, accepted v69 or lower"),
         (
-            ["--soc", "sm8650", "--cache_compatibility_mode", "always_generate_new"],
+            ["--soc", "sm8650", "--cache-compatibility-mode", "always_generate_new"],
             "htp.cache.sm8550.0, htp.cache.sm8650.0: always_generate_new uses no record\n",
         ),
-        (["--soc", "sm8650", "--set_output_tensors", "pool"], "outputs: found 'y', accepted 'pool', 'y'"),
+        (["--soc", "sm8650", "--set-output-tensors", "pool"], "outputs: found 'y', accepted 'pool', 'y'"),
     ],
 )
 def test_a_model_is_compiled_with_a_notice_for_each_cache(
@@ -96,26 +96,24 @@ def test_outputs_named_in_the_list_are_given_too(dlc: Path, tmp_path: Path) -> N
 
 @needs_htp
 def test_validating_fails_with_the_reason_and_writes_nothing(dlc: Path, tmp_path: Path) -> None:
-    done = net_run(dlc, tmp_path, "--runtime", "htp", "--soc", "sm8450", "--validate_cache")
+    done = net_run(dlc, tmp_path, "--runtime", "htp", "--soc", "sm8450", "--validate-cache")
     assert done.exit_code == 5
     assert "no cache is usable on sm8450: htp.cache.sm8550.0: arch: found v73" in done.output
     assert not (tmp_path / "out").exists()
-    done = net_run(dlc, tmp_path, "--runtime", "htp", "--validate_cache", "--set_output_tensors", "pool")
-    assert "fix: prepare the model for it: xdlc-graph-prepare --htp_socs sm8650 --set_output_tensors " in (
-        done.output
-    )
+    done = net_run(dlc, tmp_path, "--runtime", "htp", "--validate-cache", "--set-output-tensors", "pool")
+    assert "fix: prepare the model for it: xdlc prepare --soc sm8650 --set-output-tensors " in (done.output)
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         (["--soc", "sm8650"], "--soc requires --runtime htp"),
-        (["--validate_cache"], "--validate_cache requires --runtime htp"),
-        (["--cache_compatibility_mode", "strict"], "--cache_compatibility_mode requires --runtime htp"),
-        (["--runtime", "htp", "--loop_timeout", "0"], "--loop_timeout is 0.0"),
+        (["--validate-cache"], "--validate-cache requires --runtime htp"),
+        (["--cache-compatibility-mode", "strict"], "--cache-compatibility-mode requires --runtime htp"),
+        (["--runtime", "htp", "--loop-timeout", "0"], "--loop-timeout is 0.0"),
         (
-            ["--runtime", "htp", "--validate_cache", "--cache_compatibility_mode", "always_generate_new"],
-            "--validate_cache requires a cache",
+            ["--runtime", "htp", "--validate-cache", "--cache-compatibility-mode", "always_generate_new"],
+            "--validate-cache requires a cache",
         ),
     ],
 )
@@ -129,7 +127,7 @@ def test_options_of_the_other_runtime_are_refused(tmp_path: Path, options: list[
 @needs_htp
 def test_cpu_fallback_divides_what_htp_refuses(tmp_path: Path) -> None:
     partly(quantized=True).save(tmp_path / "m.dlc")
-    done = net_run(tmp_path / "m.dlc", tmp_path, "--runtime", "htp", "--enable_cpu_fallback")
+    done = net_run(tmp_path / "m.dlc", tmp_path, "--runtime", "htp", "--enable-cpu-fallback")
     assert done.exit_code == 0, done.output
     assert "runs on: sm8650, compiled now, 2 partition(s), the rest on the CPU" in done.output
     assert "notice: HTP rejects at least 1 op(s), first " in done.output

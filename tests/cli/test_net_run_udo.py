@@ -46,13 +46,13 @@ def net_run(folder: Path, model: Model, *options: object) -> Result:
     model.save(folder / "model.dlc")
     X.tofile(folder / "x.raw")
     (folder / "list.txt").write_text(f"{folder / 'x.raw'}\n" * 2)
-    arguments = ["--container", folder / "model.dlc", "--input_list", folder / "list.txt"]
-    every = [*arguments, "--output_dir", folder / "out", *options]
+    arguments = ["--container", folder / "model.dlc", "--input-list", folder / "list.txt"]
+    every = [*arguments, "--output-dir", folder / "out", *options]
     return CliRunner().invoke(main, list(map(str, every)))
 
 
 def test_a_python_kernel(tmp_path: Path, model: Model, python_file: Path) -> None:
-    done = net_run(tmp_path, model, "--udo_package_path", python_file, "--set_output_tensors", "after")
+    done = net_run(tmp_path, model, "--udo-package-path", python_file, "--set-output-tensors", "after")
     assert done.exit_code == 0, done.output
     for name in ("y", "after"):
         got = np.fromfile(tmp_path / f"out/Result_1/{name}.raw", np.float32)
@@ -65,7 +65,7 @@ def test_a_library_and_a_file_that_is_not_needed(tmp_path: Path, model: Model, p
         SAMPLE, tmp_path / "both.so", "-DREGISTRATION", "-DIMPLEMENTATION", '-DLIBRARY="both.so"'
     )
     python_file.write_text(python_file.read_text().replace('"Math"', '"Other"'))
-    done = net_run(tmp_path, model, "--udo_package_path", f"{library},{python_file}")
+    done = net_run(tmp_path, model, "--udo-package-path", f"{library},{python_file}")
     assert done.exit_code == 0, done.output
     assert f"{python_file} is unused" in done.output
     np.testing.assert_array_equal(
@@ -77,13 +77,13 @@ def test_without_a_kernel_the_op_is_told_and_nothing_is_written(tmp_path: Path, 
     done = net_run(tmp_path, model)
     assert done.exit_code == 4
     assert "op 'custom' (Math::Scale): there is no kernel for Math::Scale" in done.output
-    assert "--udo_package_path" in done.output
+    assert "--udo-package-path" in done.output
     assert not (tmp_path / "out").exists()
 
 
 @needs_cc
 def test_a_compiled_kernel_of_a_plugin(tmp_path: Path, model: Model) -> None:
-    done = net_run(tmp_path, model, "--udo_package_path", compiled(model, tmp_path))
+    done = net_run(tmp_path, model, "--udo-package-path", compiled(model, tmp_path))
     assert done.exit_code == 0, done.output
     np.testing.assert_array_equal(
         np.fromfile(tmp_path / "out/Result_0/y.raw", np.float32), EXPECTED.reshape(-1)
@@ -94,7 +94,7 @@ def test_a_compiled_kernel_of_a_plugin(tmp_path: Path, model: Model) -> None:
 def test_python_precedes_a_compiled_kernel(tmp_path: Path, model: Model, python_file: Path) -> None:
     python_file.write_text(PYTHON.replace("return inputs[0] *", "return inputs[0] * 0 +"))
     folder = compiled(model, tmp_path)
-    done = net_run(tmp_path, model, "--udo_package_path", f"{folder},{python_file}")
+    done = net_run(tmp_path, model, "--udo-package-path", f"{folder},{python_file}")
     assert done.exit_code == 0, done.output
     assert f"{folder / 'plain.json'} is unused" in done.output
     np.testing.assert_array_equal(np.fromfile(tmp_path / "out/Result_0/y.raw", np.float32), np.full(6, 3))
@@ -103,12 +103,12 @@ def test_python_precedes_a_compiled_kernel(tmp_path: Path, model: Model, python_
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--allow_embedded_kernels",), "write --udo_package_path kernel_meta"),
-        (("--udo_timeout", "5"), "--udo_timeout"),
-        (("--udo_package_path", "/nowhere/lib.so"), "/nowhere/lib.so: there is no such file"),
-        (("--udo_package_path", "{file},{file}"), "is given twice"),
-        (("--udo_package_path", "{file}", "--udo_timeout", "0"), "time-out"),
-        (("--udo_package_path", "{file}", "--udo_timeout", "nan"), "udo_timeout is nan"),
+        (("--allow-embedded-kernels",), "write --udo-package-path kernel_meta"),
+        (("--udo-timeout", "5"), "--udo-timeout"),
+        (("--udo-package-path", "/nowhere/lib.so"), "/nowhere/lib.so: there is no such file"),
+        (("--udo-package-path", "{file},{file}"), "is given twice"),
+        (("--udo-package-path", "{file}", "--udo-timeout", "0"), "time-out"),
+        (("--udo-package-path", "{file}", "--udo-timeout", "nan"), "udo_timeout is nan"),
     ],
 )
 def test_options_that_make_no_sense(
@@ -123,7 +123,7 @@ def test_a_kernel_that_takes_too_long(tmp_path: Path, model: Model, python_file:
     python_file.write_text(
         PYTHON.replace("def scale(inputs, params, outputs):", "def scale(i, p, o):\n    while True: pass")
     )
-    done = net_run(tmp_path, model, "--udo_package_path", python_file, "--udo_timeout", "1")
+    done = net_run(tmp_path, model, "--udo-package-path", python_file, "--udo-timeout", "1")
     assert done.exit_code == 7
     assert "executing it did not end within 1 s" in done.output
     assert str(python_file) in done.output

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 import xdlc
 from tests.support.section_models import residual
-from xdlc.cli.tools import onnx_to_dlc, quant, quantize
+from xdlc.cli.tools import onnx_to_dlc, quantize
 from xdlc.quant import known_algorithms, known_range_methods
 from xdlc.runtime import CpuSession
 from xdlc.runtime.sections import SectionSession
@@ -47,7 +47,7 @@ def image() -> dict[str, Any]:
 
 def test_sections_are_added_and_run_as_the_whole(dlc: Path, listing: Path, tmp_path: Path) -> None:
     target = tmp_path / "q.dlc"
-    result = invoke(quantize, "--input_dlc", dlc, "-l", listing, "-o", target, "--enable_hta")
+    result = invoke(quantize, "--input-dlc", dlc, "-l", listing, "-o", target, "--enable-hta")
     assert "section HTA: layers " in result.stdout
     assert f"written: {target}" in result.stdout
     model = xdlc.load(target)
@@ -59,8 +59,8 @@ def test_sections_are_added_and_run_as_the_whole(dlc: Path, listing: Path, tmp_p
 
 def test_a_quantized_dlc_is_prepared_again_without_samples(dlc: Path, listing: Path, tmp_path: Path) -> None:
     first, second = tmp_path / "1.dlc", tmp_path / "2.dlc"
-    invoke(quantize, "--input_dlc", dlc, "-l", listing, "-o", first)
-    result = invoke(quantize, "--input_dlc", first, "-o", second, "--enable_hta")
+    invoke(quantize, "--input-dlc", dlc, "-l", listing, "-o", first)
+    result = invoke(quantize, "--input-dlc", first, "-o", second, "--enable-hta")
     assert "quantized already" in result.stdout
     held = xdlc.load(second)
     assert [t.encoding for t in held.main.outputs] == [t.encoding for t in xdlc.load(first).main.outputs]
@@ -70,7 +70,7 @@ def test_a_quantized_dlc_is_prepared_again_without_samples(dlc: Path, listing: P
 def test_refused_ranges_leave_a_quantized_dlc_without_sections(tmp_path: Path) -> None:
     dlc, target = tmp_path / "m.dlc", tmp_path / "q.dlc"
     residual().save(dlc)
-    words = ["--input_dlc", dlc, "-o", target, "--enable_hta", "--hta_partitions"]
+    words = ["--input-dlc", dlc, "-o", target, "--enable-hta", "--hta-partitions"]
     result = invoke(quantize, *words, "10-11", code=5)
     assert "HTA does not support layer 11" in result.stderr
     assert f"written: {target}" in result.stdout
@@ -85,7 +85,7 @@ def test_what_keeps_sections_away_keeps_no_quantized_dlc_away(
     dlc: Path, listing: Path, tmp_path: Path
 ) -> None:
     target = tmp_path / "q.dlc"
-    words = ["--input_dlc", dlc, "-l", listing, "-o", target, "--enable_hta", "--hta_partitions", "0-9999"]
+    words = ["--input-dlc", dlc, "-l", listing, "-o", target, "--enable-hta", "--hta-partitions", "0-9999"]
     result = invoke(quantize, *words, code=2)
     assert "the range 0-9999 goes beyond the last layer" in result.stderr
     assert f"written: {target}" in result.stdout
@@ -98,7 +98,7 @@ def test_what_keeps_sections_away_keeps_no_quantized_dlc_away(
 def test_socs_are_looked_at_before_the_long_work(
     dlc: Path, tmp_path: Path, soc: str, code: int, said: str
 ) -> None:
-    words = ["--input_dlc", dlc, "-l", tmp_path / "no.txt", "--enable_htp", "--htp_socs", soc]
+    words = ["--input-dlc", dlc, "-l", tmp_path / "no.txt", "--enable-htp", "--htp-socs", soc]
     (tmp_path / "no.txt").write_text("no.raw\n")
     assert said in invoke(quantize, *words, code=code).stderr
 
@@ -106,32 +106,31 @@ def test_socs_are_looked_at_before_the_long_work(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--htp_socs", "sm8650"], "--htp_socs requires --enable_htp"),
-        (["--hta_partitions", "0-1"], "--hta_partitions requires --enable_hta"),
-        (["--use_float_io"], "--use_float_io requires --enable_htp"),
-        (["--hta_reorder"], "--hta_reorder requires --enable_hta"),
-        (["--enable_hta", "--target", "sm8550"], "sm8550 (v73) has no HTA"),
+        (["--hta-partitions", "0-1"], "--hta-partitions requires --enable-hta"),
+        (["--use-float-io"], "--use-float-io requires --prepare"),
+        (["--hta-reorder"], "--hta-reorder requires --enable-hta"),
+        (["--enable-hta", "--target", "sm8550"], "sm8550 (v73) has no HTA"),
     ],
 )
 def test_flags_that_go_together(dlc: Path, words: list[str], said: str) -> None:
-    assert said in invoke(quantize, "--input_dlc", dlc, *words, code=2).stderr
+    assert said in invoke(quantize, "--input-dlc", dlc, *words, code=2).stderr
 
 
 def test_the_default_soc(dlc: Path, tmp_path: Path) -> None:
     (tmp_path / "no.txt").write_text("no.raw\n")
-    result = invoke(quantize, "--input_dlc", dlc, "-l", tmp_path / "no.txt", "--enable_htp", code=8)
+    result = invoke(quantize, "--input-dlc", dlc, "-l", tmp_path / "no.txt", "--enable-htp", code=8)
     assert "the default is sm8650" in result.stderr
 
 
 def test_unquantized_without_samples_is_refused(dlc: Path) -> None:
-    assert invoke(quantize, "--input_dlc", dlc, "--enable_hta", code=2).stderr
+    assert invoke(quantize, "--input-dlc", dlc, "--enable-hta", code=2).stderr
 
 
 @pytest.mark.vendor
 def test_caches_are_added(dlc: Path, listing: Path, tmp_path: Path) -> None:
     target = tmp_path / "q.dlc"
-    words = ["--enable_htp", "--htp_socs", "sm8550,sm8350", "--enable_hta"]
-    result = invoke(quantize, "--input_dlc", dlc, "-l", listing, "-o", target, *words)
+    words = ["--enable-htp", "--htp-socs", "sm8550,sm8350", "--enable-hta"]
+    result = invoke(quantize, "--input-dlc", dlc, "-l", listing, "-o", target, *words)
     assert "cache htp.cache.sm8350.0: SM8350, v68" in result.stdout
     assert {cache.soc for cache in xdlc.container.caches(xdlc.load(target))} == {"sm8350", "sm8550"}
 
@@ -144,8 +143,8 @@ def test_widths_are_those_that_the_oldest_soc_takes(models: Any, listing: Path, 
     )
     invoke(onnx_to_dlc, "-i", models.save(net, "net.onnx"))
     target = tmp_path / "q.dlc"
-    words = ["-l", listing, "-o", target, "--act_bitwidth", 16, "--enable_htp", "--htp_socs", "sm8550,sm8450"]
-    result = invoke(quantize, "--input_dlc", models.folder / "net.dlc", *words)
+    words = ["-l", listing, "-o", target, "--act-bitwidth", 16, "--enable-htp", "--htp-socs", "sm8550,sm8450"]
+    result = invoke(quantize, "--input-dlc", models.folder / "net.dlc", *words)
     assert "v69 of sm8450" in result.stdout + result.stderr
     assert {cache.soc for cache in xdlc.container.caches(xdlc.load(target))} == {"sm8450", "sm8550"}
 
@@ -154,16 +153,15 @@ def test_a_quantized_dlc_is_requantized(dlc: Path, tmp_path: Path) -> None:
     import numpy as np
 
     import xdlc
-    from xdlc.cli.tools import quant
 
     samples = tmp_path / "samples.npz"
     np.savez(samples, x=np.random.default_rng(0).standard_normal((2, 1, 3, 16, 16)).astype(np.float32))
     once, twice = tmp_path / "once.dlc", tmp_path / "twice.dlc"
-    invoke(quant, "-i", dlc, "-l", samples, "-o", once)
-    words = ["-i", once, "-l", samples, "-o", twice, "--act_bitwidth", 16]
-    for more in ([], ["--ignore_quantization_overrides"]):
-        assert "--requantize" in invoke(quant, *words, *more, code=2).stderr
-    invoke(quant, *words, "--requantize")
+    invoke(quantize, "-i", dlc, "-l", samples, "-o", once)
+    words = ["-i", once, "-l", samples, "-o", twice, "--act-bitwidth", 16]
+    for more in ([], ["--ignore-quantization-overrides"]):
+        assert "--requantize" in invoke(quantize, *words, *more, code=2).stderr
+    invoke(quantize, *words, "--requantize")
     assert xdlc.load(twice).main.outputs[0].dtype.name == "ufixed16"
 
 
@@ -173,13 +171,13 @@ def test_a_lost_output_is_warned_of_last_and_fails_where_that_is_wanted(dlc: Pat
     values[4] *= 1000.0  # held out: the ranges of the others cut it off
     samples, target = tmp_path / "samples.npz", tmp_path / "out.dlc"
     np.savez(samples, x=values)
-    words = ["--input_dlc", dlc, "-l", samples, "-o", target]
+    words = ["--input-dlc", dlc, "-l", samples, "-o", target]
     last = invoke(quantize, *words).stderr.splitlines()[-1]
     assert "warning: output " in last
     assert last.endswith(f"-o {target} --accuracy best")
     assert "warning: output " in invoke(quantize, *words, "--quiet").stderr
     target.unlink()
-    failed = invoke(quantize, *words, "--fail_below", 5, code=5)
+    failed = invoke(quantize, *words, "--fail-below", 5, code=5)
     assert "fix: " in failed.stderr
     assert not target.exists()
 
@@ -187,17 +185,17 @@ def test_a_lost_output_is_warned_of_last_and_fails_where_that_is_wanted(dlc: Pat
 def test_a_metric_of_the_user_is_kept(dlc: Path, listing: Path, tmp_path: Path) -> None:
     path = tmp_path / "metric.py"
     path.write_text("def score(run):\n    return 1\n")
-    words = ("--input_dlc", dlc, "-l", listing, "-o", tmp_path / "q.dlc", "--evaluate", f"{path}:score")
-    assert "score 1, 0.5 requested" in invoke(quantize, *words, "--min_score", 0.5).stdout
-    assert "warning" in invoke(quantize, *words, "--min_score", 2).stderr
-    assert "--min_score" in invoke(quantize, *words, code=2).stderr
+    words = ("--input-dlc", dlc, "-l", listing, "-o", tmp_path / "q.dlc", "--evaluate", f"{path}:score")
+    assert "score 1, 0.5 requested" in invoke(quantize, *words, "--min-score", 0.5).stdout
+    assert "warning" in invoke(quantize, *words, "--min-score", 2).stderr
+    assert "--min-score" in invoke(quantize, *words, code=2).stderr
 
 
 @pytest.mark.parametrize(
     ("flag", "name"),
     [
-        *(("--act_quantizer_calibration", name) for name in known_range_methods()),
-        *(("--param_quantizer_calibration", name) for name in known_range_methods()),
+        *(("--act-quantizer-calibration", name) for name in known_range_methods()),
+        *(("--param-quantizer-calibration", name) for name in known_range_methods()),
         *(("--algorithms", name) for name in known_algorithms()),
     ],
 )
@@ -205,16 +203,16 @@ def test_every_registered_name_is_one_of_the_tool(
     dlc: Path, listing: Path, tmp_path: Path, flag: str, name: str
 ) -> None:
     words = ("-i", dlc, "-l", listing, "-o", tmp_path / "q.dlc", flag, name)
-    invoke(quant, *words, *(("--min_sqnr", 1) if name == "mixed_precision" else ()))
-    assert name in CliRunner().invoke(quant.main, ["--help"]).output
+    invoke(quantize, *words, *(("--min-sqnr", 1) if name == "mixed_precision" else ()))
+    assert name in CliRunner().invoke(quantize.main, ["--help-all"]).output
 
 
 def test_the_note_on_clipped_weights_is_a_flag_that_works(dlc: Path, listing: Path, tmp_path: Path) -> None:
-    words = ("-i", dlc, "-l", listing, "-o", tmp_path / "q.dlc", "--weights_bitwidth", 4)
-    notes = [line for line in invoke(quant, *words).stdout.splitlines() if "xdlc clips" in line]
+    words = ("-i", dlc, "-l", listing, "-o", tmp_path / "q.dlc", "--weights-bitwidth", 4)
+    notes = [line for line in invoke(quantize, *words).stdout.splitlines() if "xdlc clips" in line]
     flag = notes[0].rpartition("; ")[2].removesuffix(" clips none")
-    assert flag == "--param_quantizer_calibration min-max"
-    assert "xdlc clips" not in invoke(quant, *words, *flag.split()).stdout
+    assert flag == "--param-quantizer-calibration min-max"
+    assert "xdlc clips" not in invoke(quantize, *words, *flag.split()).stdout
 
 
 @pytest.mark.parametrize(
@@ -223,15 +221,15 @@ def test_the_note_on_clipped_weights_is_a_flag_that_works(dlc: Path, listing: Pa
 def test_steps_that_change_weights_have_a_flag(dlc: Path, listing: Path, tmp_path: Path, name: str) -> None:
     words = ("-i", dlc, "-l", listing, "-o", tmp_path / "q.dlc")
     for flag, stated in ((f"--no_{name}", "False"), (f"--{name}", None)):
-        invoke(quant, *words, flag)
+        invoke(quantize, *words, flag)
         assert xdlc.load(tmp_path / "q.dlc").metadata["history"][-1]["args"].get(name) == stated
 
 
 def test_tensors_are_tied_by_a_flag_of_several_words(dlc: Path, listing: Path, tmp_path: Path) -> None:
     names = [op.outputs[0].name for op in xdlc.load(dlc).main.ops if op.type == "Conv2d"]
     target = tmp_path / "q.dlc"
-    invoke(quantize, "--input_dlc", dlc, "-l", listing, "-o", target, "--tie", "x", *names)
+    invoke(quantize, "--input-dlc", dlc, "-l", listing, "-o", target, "--tie", "x", *names)
     tensors = xdlc.load(target).main.tensors
     assert len({tensors[name].encoding for name in ("x", *names)}) == 1
-    result = invoke(quantize, "--input_dlc", dlc, "-l", listing, "-o", target, "--tie", "x", "y1", code=2)
+    result = invoke(quantize, "--input-dlc", dlc, "-l", listing, "-o", target, "--tie", "x", "y1", code=2)
     assert "--tie" in result.output

@@ -31,7 +31,7 @@ def raising(error: BaseException) -> Tool:
 def test_xdlc_errors_give_their_text_and_exit_code(error: XdlcError) -> None:
     result = CliRunner().invoke(raising(error))
     assert result.exit_code == error.exit_code
-    assert result.stderr == f"x: error: {error}\n"
+    assert result.stderr == f"x: error[{error.code}]: {error}\n"
     assert result.stdout == ""
 
 

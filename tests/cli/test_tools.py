@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import xdlc
-from xdlc.cli.tools import graph_prepare, info, net_run, onnx_to_dlc, quant, to_onnx
+from xdlc.cli.tools import graph_prepare, info, net_run, onnx_to_dlc, quantize, to_onnx
 from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model, Op, ScaleOffset, Tensor, raw_data, static
 from xdlc.ir.dtype import FLOAT32, INT64, UFIXED8
@@ -64,7 +64,7 @@ def test_convert_flags_reach_the_converter(models: Any) -> None:
 
     nodes = [helper.make_node("Relu", ["x"], ["a"], "one"), helper.make_node("Sigmoid", ["a"], ["y"], "two")]
     path = models.save(models.make(nodes, {"x": ["n", "c"]}, {"y": ["n", "c"]}))
-    result = invoke(onnx_to_dlc, "-i", path, "-s", "c", 7, "-b", 2, "--out_name", "a")
+    result = invoke(onnx_to_dlc, "-i", path, "-s", "c", 7, "-b", 2, "--out-name", "a")
     assert "x  float32  2x7" in result.stdout
     assert "a  float32  2x7" in result.stdout
     invoke(onnx_to_dlc, "-i", path, "-d", "x", "3,4")
@@ -75,20 +75,20 @@ def test_all_formats_are_written(models: Any, listing: Path) -> None:
     source = models.save(models.cnn(), "net.onnx")
     for version in ("4.1", "4.0"):
         target = models.folder / f"{version}.dlc"
-        invoke(onnx_to_dlc, "-i", source, "-o", target, "--dlc_version", version)
+        invoke(onnx_to_dlc, "-i", source, "-o", target, "--dlc-version", version)
         assert xdlc.container.describe(target).version == version
         made = models.folder / f"{version}_quantized.dlc"
-        words = ["--input_list", listing, "--output_dlc", made, "--dlc_version", version]
-        invoke(quant, "--input_dlc", target, *words)
+        words = ["--input-list", listing, "--output-dlc", made, "--dlc-version", version]
+        invoke(quantize, "--input-dlc", target, *words)
         assert xdlc.container.describe(made).version == version
     for version in ("2.0", "3"):
-        result = invoke(onnx_to_dlc, "-i", source, "--dlc_version", version, code=2)
-        assert f"--dlc_version: cannot write format '{version}'" in result.stderr
+        result = invoke(onnx_to_dlc, "-i", source, "--dlc-version", version, code=2)
+        assert f"--dlc-version: cannot write format '{version}'" in result.stderr
         assert "fix: write format 4.1, or 4.0" in result.stderr
     for version in ("3", "3.0"):
         target = models.folder / "old.dlc"
-        result = invoke(onnx_to_dlc, "-i", source, "-o", target, "--dlc_version", version, code=2)
-        assert "--dlc_version: " in result.stderr
+        result = invoke(onnx_to_dlc, "-i", source, "-o", target, "--dlc-version", version, code=2)
+        assert "--dlc-version: " in result.stderr
         assert "not written" in result.stderr
         assert "fix: write format 4.1" in result.stderr
         assert not target.exists()
@@ -103,12 +103,12 @@ def test_conversion_is_reproducible(models: Any) -> None:
 
 def test_quantize_and_run(dlc: Path, listing: Path) -> None:
     folder = dlc.parent
-    result = invoke(quant, "--input_dlc", dlc, "--input_list", listing)
+    result = invoke(quantize, "--input-dlc", dlc, "--input-list", listing)
     assert "ufixed8" in result.stdout
     assert f"calibrated with {SAMPLES} sample(s)" in result.stdout
     quantized = folder / "net_quantized.dlc"
     for name, path in (("float", dlc), ("quantized", quantized)):
-        invoke(net_run, "--container", path, "--input_list", listing, "--output_dir", folder / name)
+        invoke(net_run, "--container", path, "--input-list", listing, "--output-dir", folder / name)
     for number in range(SAMPLES):
         plain = np.fromfile(folder / "float" / f"Result_{number}" / "y.raw", "<f4")
         rounded = np.fromfile(folder / "quantized" / f"Result_{number}" / "y.raw", "<f4")
@@ -120,8 +120,8 @@ def test_quantize_and_run(dlc: Path, listing: Path) -> None:
 
 def test_quantizer_options(dlc: Path, listing: Path) -> None:
     target = dlc.parent / "wide.dlc"
-    words = ["--act_bitwidth", 16, "--bias_bitwidth", 8, "--no_per_channel_quantization"]
-    invoke(quant, "--input_dlc", dlc, "--input_list", listing, "--output_dlc", target, *words)
+    words = ["--act-bitwidth", 16, "--bias-bitwidth", 8, "--no-per-channel-quantization"]
+    invoke(quantize, "--input-dlc", dlc, "--input-list", listing, "--output-dlc", target, *words)
     graph = xdlc.load(target).main
     assert graph.outputs[0].dtype.name == "ufixed16"
     weights = [t for t in graph.tensors.values() if t.is_static and t.rank == 4]
@@ -131,17 +131,17 @@ def test_quantizer_options(dlc: Path, listing: Path) -> None:
 
 def test_native_outputs_are_the_stored_integers(dlc: Path, listing: Path) -> None:
     folder = dlc.parent
-    invoke(quant, "--input_dlc", dlc, "--input_list", listing)
+    invoke(quantize, "--input-dlc", dlc, "--input-list", listing)
     words = [
         "--container",
         folder / "net_quantized.dlc",
-        "--input_list",
+        "--input-list",
         listing,
-        "--output_dir",
+        "--output-dir",
         folder / "out",
     ]
     invoke(net_run, *words)
-    invoke(net_run, *words, "--use_native_output_files")
+    invoke(net_run, *words, "--use-native-output-files")
     encoding = xdlc.load(folder / "net_quantized.dlc").main.outputs[0].encoding
     real = np.fromfile(folder / "out" / "Result_0" / "y.raw", "<f4")
     stored = np.fromfile(folder / "out" / "Result_0" / "y_native.raw", "u1")
@@ -154,8 +154,8 @@ def test_more_outputs(dlc: Path, listing: Path) -> None:
     names = [op.outputs[0].name for op in graph.ops if op.type == "Conv2d"]
     pool = next(op for op in graph.ops if op.type == "PoolAvg2d")
     listing.write_text(f"#{pool.name}\n%{names[0]}\n" + listing.read_text())
-    words = ["--container", dlc, "--input_list", listing, "--output_dir", folder / "out"]
-    invoke(net_run, *words, "--set_output_tensors", names[0])
+    words = ["--container", dlc, "--input-list", listing, "--output-dir", folder / "out"]
+    invoke(net_run, *words, "--set-output-tensors", names[0])
     found = {path.stem for path in (folder / "out" / "Result_0").iterdir()}
     assert found == {"y", names[0], pool.outputs[0].name}
     listing.write_text("#no_such_op\n" + listing.read_text())
@@ -174,9 +174,9 @@ def test_single_items_fill_batches(models: Any, tmp_path: Path) -> None:
     words = [
         "--container",
         tmp_path / "model.dlc",
-        "--input_list",
+        "--input-list",
         tmp_path / "list.txt",
-        "--output_dir",
+        "--output-dir",
         out,
     ]
     assert "Result_0 to Result_4" in invoke(net_run, *words).stdout
@@ -195,18 +195,18 @@ def test_names_with_slashes_make_folders(models: Any, tmp_path: Path) -> None:
     out = tmp_path / "out"
     invoke(
         net_run,
-        *("--container", tmp_path / "model.dlc", "--input_list", tmp_path / "list.txt", "--output_dir", out),
+        *("--container", tmp_path / "model.dlc", "--input-list", tmp_path / "list.txt", "--output-dir", out),
     )
     assert (out / "Result_0" / "head" / "out:0.raw").stat().st_size == 8
 
 
 def test_soc_goes_with_htp(dlc: Path, listing: Path) -> None:
-    words = ["--container", dlc, "--input_list", listing]
+    words = ["--container", dlc, "--input-list", listing]
     assert "--soc requires" in invoke(net_run, *words, "--soc", "sm8650", code=2).stderr
 
 
 def test_unknown_soc_names_the_near_ones(dlc: Path) -> None:
-    result = invoke(graph_prepare, "--input_dlc", dlc, "--htp_socs", "sm8560", code=2)
+    result = invoke(graph_prepare, "--input-dlc", dlc, "--htp-socs", "sm8560", code=2)
     assert "sm8550" in result.stderr
 
 
@@ -243,7 +243,7 @@ def test_info_json(dlc: Path) -> None:
 
 
 def test_info_shows_encodings(dlc: Path, listing: Path) -> None:
-    invoke(quant, "--input_dlc", dlc, "--input_list", listing)
+    invoke(quantize, "--input-dlc", dlc, "--input-list", listing)
     quantized = dlc.parent / "net_quantized.dlc"
     assert "8 scales" in invoke(info, "--encodings", quantized).stdout
     text = invoke(info, quantized).stdout
@@ -337,11 +337,11 @@ def test_info_traces_both_ways(models: Any) -> None:
 
 def test_quiet_prints_nothing(models: Any, listing: Path) -> None:
     source, folder = models.save(models.cnn(), "net.onnx"), models.folder
-    quantized, lists = folder / "net_quantized.dlc", ("--input_list", listing)
+    quantized, lists = folder / "net_quantized.dlc", ("--input-list", listing)
     for command, words in (
         (onnx_to_dlc, ["-i", source]),
-        (quant, ["--input_dlc", folder / "net.dlc", *lists]),
-        (net_run, ["--container", quantized, *lists, "--output_dir", folder / "out"]),
+        (quantize, ["--input-dlc", folder / "net.dlc", *lists]),
+        (net_run, ["--container", quantized, *lists, "--output-dir", folder / "out"]),
         (to_onnx, ["-i", quantized]),
     ):
         result = invoke(command, *words, "--quiet")
@@ -350,14 +350,14 @@ def test_quiet_prints_nothing(models: Any, listing: Path) -> None:
 
 def test_recipes_of_raw_files_are_shown_once(dlc: Path, listing: Path) -> None:
     assert "raw files\n" in invoke(info, dlc).stdout
-    assert "raw files\n" not in invoke(quant, "--input_dlc", dlc, "--input_list", listing).stdout
+    assert "raw files\n" not in invoke(quantize, "--input-dlc", dlc, "--input-list", listing).stdout
 
 
 def test_a_shape_that_does_not_fit_is_blamed_on_the_flag(models: Any) -> None:
     path = models.save(models.cnn(), "net.onnx")
     result = invoke(onnx_to_dlc, "-i", path, "-d", "x", "1,4,16,16", code=2)
     assert "[1, 4, 16, 16], but the model states [1, 3, 16, 16]" in result.stderr
-    assert "--input_dim" in result.stderr
+    assert "--input-dim" in result.stderr
     with pytest.raises(UsageError, match=r"'x' .*\[1, 4, 16, 16\]") as caught:
         xdlc.convert(path, input_dims={"x": (1, 4, 16, 16)})
     assert caught.value.node
@@ -365,6 +365,6 @@ def test_a_shape_that_does_not_fit_is_blamed_on_the_flag(models: Any) -> None:
 
 def test_an_end_that_is_no_value_is_an_error_with_names(models: Any) -> None:
     path = models.save(models.cnn(), "net.onnx")
-    result = invoke(onnx_to_dlc, "-i", path, "--out_name", "zzzz", code=2)
+    result = invoke(onnx_to_dlc, "-i", path, "--out-name", "zzzz", code=2)
     assert "no value 'zzzz'" in result.stderr
     assert "fix: name a value" in result.stderr

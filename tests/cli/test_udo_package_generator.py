@@ -32,8 +32,8 @@ def test_it_tells_what_was_made(config: Path, tmp_path: Path) -> None:
 def test_packages_of_several_files(config: Path, tmp_path: Path) -> None:
     other = tmp_path / "d.xml"
     other.write_text(package("Other", unary("B")))
-    words = ["--config_path", config, "--config_path", other, "--output_path", tmp_path / "out"]
-    assert "notice: --converter_op_package is ignored" in call(*words, "-cop").stderr
+    words = ["--config-path", config, "--config-path", other, "--output-path", tmp_path / "out"]
+    assert "notice: --converter-op-package is ignored" in call(*words, "-cop").stderr
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["Other", "Pack"]
 
 

@@ -75,7 +75,7 @@ def test_the_flags_of_the_notice_bind(opened, tmp_path):
     tool = ["-i", str(opened), "-o", str(tmp_path / "m.dlc")]
     result = CliRunner().invoke(onnx_to_dlc, tool)
     flags = shlex.split(result.stderr.rpartition(" with ")[2])
-    assert flags[::3] == ["--define_symbol"] * 3
+    assert flags[::3] == ["--define-symbol"] * 3
     bound = CliRunner().invoke(onnx_to_dlc, [*tool, *flags])
     assert (bound.exit_code, bound.stderr) == (0, "")
     assert [tensor.shape for tensor in xdlc.load(tmp_path / "m.dlc").main.inputs] == [(1, 3, 480, 640), (1,)]

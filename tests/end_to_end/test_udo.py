@@ -18,7 +18,7 @@ from tests.support.custom_ops import onnx_model
 from xdlc import api
 from xdlc.cli.tools.info import main as info
 from xdlc.cli.tools.onnx_to_dlc import main as onnx_to_dlc
-from xdlc.cli.tools.quant import main as quant
+from xdlc.cli.tools.quantize import main as quant
 from xdlc.cli.tools.quantize import main as quantize
 from xdlc.ir import Model, Op
 from xdlc.ir.dtype import UFIXED8, UFIXED16
@@ -162,7 +162,7 @@ def test_without_kernels_nothing_is_written(folder: Path) -> None:
     assert done.exit_code != 0
     assert "Scale" in done.output
     assert "Sum" in done.output
-    assert "--udo_package_path" in done.output
+    assert "--udo-package-path" in done.output
     assert not target.exists()
 
 

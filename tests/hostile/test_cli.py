@@ -26,7 +26,7 @@ from xdlc.ir.dtype import FLOAT32
 
 MODULES = {
     "xconv-onnx-to-dlc": "onnx_to_dlc",
-    "xdlc-quant": "quant",
+    "xdlc-quant": "quantize",
     "xdlc-graph-prepare": "graph_prepare",
     "xdlc-info": "info",
     "xdlc-net-run": "net_run",
@@ -194,7 +194,7 @@ def test_unknown_flag_names_the_near_one(models: Any) -> None:
     done = call("xconv-onnx-to-dlc", "-i", models.save(models.cnn()), "--input_dims", "x", "1")
     assert done.returncode == 2
     assert "'--input_dims'" in done.stderr
-    assert "--input_dim" in done.stderr
+    assert "--input-dim" in done.stderr
 
 
 # ------------------------------------------------------------------ containers

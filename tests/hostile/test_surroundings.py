@@ -71,7 +71,7 @@ def test_no_process_imports_from_the_current_folder(tmp_path: Path, inputs: Path
     tool(folder, "to-onnx", "-i", inputs / "float.dlc", "-o", inputs / "net.onnx")
     tool(folder, "convert", "-i", inputs / "net.onnx", "-o", out / "1.dlc")
     tool(folder, "convert", "-i", inputs / "net.onnx", "--dry_run", "--target", "sm8550")
-    tool(folder, "quant", "-i", inputs / "float.dlc", "-l", listed, "--jobs", 2, "-o", out / "2.dlc")
+    tool(folder, "quantize", "-i", inputs / "float.dlc", "-l", listed, "--jobs", 2, "-o", out / "2.dlc")
     socs = ["--htp_socs", "sm8550,sm8650"]
     tool(folder, "graph-prepare", "--input_dlc", inputs / "fixed.dlc", "--output_dlc", out / "4.dlc", *socs)
     run = [

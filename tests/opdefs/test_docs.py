@@ -1,9 +1,11 @@
 """What the page on OpDef XML shows is so."""
 
 import re
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from lxml import etree
 
 from xdlc import opdefs
 from xdlc.ir import dtype as dt
@@ -24,10 +26,8 @@ def page():
 
 @pytest.fixture(scope="module")
 def example(page):
-    lines = page.splitlines()
-    start = next(i for i, line in enumerate(lines) if line.startswith("    <OpDefCollection"))
-    end = next(i for i, line in enumerate(lines) if line.startswith("    </OpDefCollection"))
-    return opdefs.parse_collection("\n".join(lines[start : end + 1]).encode(), "page")
+    text = page.split("```xml\n")[1].split("```")[0]
+    return opdefs.parse_collection(text.encode(), "page")
 
 
 def test_the_example_is_valid_and_says_its_shape(example):
@@ -41,9 +41,16 @@ def test_the_example_is_valid_and_says_its_shape(example):
 
 def test_every_constraint_of_the_table_is_an_expression(page):
     rows = re.findall(r"^\| `(.+?)` \| (Shape|Value|Datatype|Number) \|$", page, re.MULTILINE)
-    assert len(rows) == 8
+    assert len(rows) == 6
     for text, type in rows:
         assert parse(text, SUBJECTS.get(type, "")).is_rule, text
+
+
+def test_the_table_of_elements_is_the_schema(page):
+    schema = etree.parse(str(files("xdlc.schema") / "opdef.xsd")).getroot()
+    names = {node.get("name") for node in schema.iter("{*}element", "{*}attribute")}
+    table = page.split("## Elements")[1].split("\n\n")[2]
+    assert {word for word in re.findall(r"`(\w+)`", table) if word in names} == names
 
 
 def test_names_are_complete(page):

@@ -18,7 +18,7 @@ from xdlc.api.verbs import verb
 from xdlc.cli import quant_flow
 from xdlc.cli.params import flags_of
 from xdlc.cli.tool import tool
-from xdlc.cli.tools import convert, graph_prepare, net_run, quant, quantize
+from xdlc.cli.tools import convert, graph_prepare, net_run, quantize
 from xdlc.converter.frontends import frontends
 from xdlc.errors import UsageError
 from xdlc.options import Option, check_values, options_of
@@ -46,7 +46,6 @@ MAPPINGS = (
 )
 TOOLS: Mapping[click.Command, tuple[type, ...]] = {
     convert.main: (ConvertOptions, AnnotateOptions),
-    quant.main: (QuantizeOptions,),
     quantize.main: (QuantizeOptions,),
     graph_prepare.main: (PrepareOptions,),
     net_run.main: (),
@@ -169,7 +168,7 @@ def test_versions_of_encodings_are_those_that_are_written() -> None:
 
 
 def test_options_refer_to_each_other_by_name() -> None:
-    assert "--evaluate" in " ".join(CliRunner().invoke(quant.main, ["--help"]).stdout.split())
+    assert "--evaluate" in " ".join(CliRunner().invoke(quantize.main, ["--help-all"]).stdout.split())
     assert "``evaluate``" in str(api.quantize.__doc__)
     with pytest.raises(KeyError):
         Option("Least number that {nothing} returns.").help.format_map({})

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 import xdlc
 from tests.support.htp_models import needs_htp
-from xdlc.cli.tools import quant
+from xdlc.cli.tools import quantize as tool_quantize
 from xdlc.errors import ConstraintError
 from xdlc.ir.data import ArrayData
 from xdlc.ir.dtype import FLOAT32, SFIXED16, UFIXED8
@@ -48,7 +48,7 @@ def rows(notes):
 
 
 def invoke(*words, tool="xdlc-quant"):
-    result = CliRunner().invoke(quant.main, [str(word) for word in words], prog_name=tool)
+    result = CliRunner().invoke(tool_quantize.main, [str(word) for word in words], prog_name=tool)
     assert result.exit_code == 0, result.output
     return result
 

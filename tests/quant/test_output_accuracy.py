@@ -69,7 +69,7 @@ def test_held_out_samples_far_below_the_goal_of_mixed_precision_are_warned_of(ne
     assert (reached < goal - 1.0) is bool(warned) is (scale < 1.0)
     for line in warned:
         words = line.split(": ")[-1].split()
-        assert words[:-1] == ["xdlc-quant", "-i", "m.dlc", "--min_sqnr"]
+        assert words[:-1] == ["xdlc-quant", "-i", "m.dlc", "--min-sqnr"]
         assert float(words[-1]) == pytest.approx(2 * goal - reached, abs=0.2)
 
 
@@ -91,7 +91,7 @@ def test_an_output_below_the_least_fails(net):
             model, samples, fail_below=100.0, phrase=partial(in_command, ["xdlc-quant", "-i", "a b.dlc"])
         )
     assert caught.value.where == "output 'y'"
-    assert caught.value.fix.endswith("xdlc-quant -i 'a b.dlc' --min_sqnr 100.0")
+    assert caught.value.fix.endswith("xdlc-quant -i 'a b.dlc' --min-sqnr 100.0")
     with pytest.raises(UsageError, match="fail_below"):
         quantize(model, [], enable_float_fallback=True, fail_below=10.0)
 
@@ -116,4 +116,4 @@ def test_branches_and_integers_have_figures_too(net):
     ids = Tensor("ids", (1, 4, 4), UINT32)
     n.graph.append(make_op(n.graph, "Argmax", [n.conv(n.x, 3, "c")], [ids], {"axis": u32(3)}, name="ids_op"))
     _, _, lines = told(n.done(ids), n.samples(HELD_OUT))
-    assert figure(lines).endswith("% equal")
+    assert "% equal" in figure(lines)

@@ -18,7 +18,8 @@ def test_the_page_is_up_to_date() -> None:
     figures = json.loads(supported_ops.FIGURES.read_text())
     if figures["onnx"] != onnx.__version__:
         pytest.skip(f"the page is about onnx {figures['onnx']}, installed is {onnx.__version__}")
-    assert supported_ops.PAGE.read_text() == supported_ops.page(figures), (
+    on_htp = json.loads(supported_ops.HTP_FIGURES.read_text())
+    assert supported_ops.PAGE.read_text() == supported_ops.page(figures, on_htp), (
         "renew it: python scripts/supported_ops.py"
     )
 
@@ -55,6 +56,13 @@ def test_figures_count_tests_of_one_operator(models: Any) -> None:
         "Det": {"right": 1, "refused": 1, "types": ["xdlc::Det"]},
         "Relu": {"right": 1, "types": ["ElementWiseNeuron"]},
     }
-    page = supported_ops.page(figures)
-    assert "| host | xdlc::Det | 1 | 1 |" in page
+    on_htp = {
+        "onnxruntime-qnn": "2.7.0",
+        "tests": {"right": 1, "refused": 2},
+        "operators": {"Det": {"refused": 2, "why": ["no mapping"]}, "Relu": {"right": 1, "bound": 1}},
+    }
+    page = supported_ops.page(figures, on_htp)
+    det = "| Det | none | host | xdlc::Det | 1 right, 1 refused | 2 refused | no mapping | ai.onnx | 11, 22 |"
+    assert det in page
+    assert "| 1 right | 1 right, 1 bound |  | ai.onnx |" in page
     assert "3 right, 1 refused." in page

@@ -65,7 +65,7 @@ def debug(
 
     first = next(each(), None)
     if first is None:
-        raise UsageError("there are no samples", fix="name at least one")
+        raise UsageError("there are no samples", fix="name at least one", code="XD205")
     reference, candidate = _chosen(source, options)
     with ExitStack() as stack:
         engines = []
@@ -239,7 +239,7 @@ def engine_of(text: str, model: Model, feeds: Values, options: DebugOptions) -> 
             f"name a file, a folder, cpu, float, htp:SOC, or FILE after {', '.join(sorted(FRAMEWORKS.all()))}"
         )
         raise UsageError(f"{text!r} is not an engine", fix=fix)
-    framework = _framework_of(text)
+    framework = framework_of(text)
     if framework is not None:
         return SourceEngine(framework, text, model, feeds, weights)
     if os.path.isdir(text):
@@ -253,7 +253,7 @@ def engine_of(text: str, model: Model, feeds: Values, options: DebugOptions) -> 
     return engine
 
 
-def _framework_of(path: str) -> str | None:
+def framework_of(path: str) -> str | None:
     """Return the framework of a source model by its content; None for another file."""
     from xdlc.converter import formats
 
@@ -271,7 +271,7 @@ def _framework_of(path: str) -> str | None:
 
 
 def _is_caffe(engine: str) -> bool:
-    return engine.startswith("caffe:") or (os.path.isfile(engine) and _framework_of(engine) == "caffe")
+    return engine.startswith("caffe:") or (os.path.isfile(engine) and framework_of(engine) == "caffe")
 
 
 def _metric(metric: Callable[..., Any] | str | None) -> Callable[..., float] | None:

@@ -314,7 +314,7 @@ def _first_sample(source: Iterable[Any] | PathLike, model: Model) -> Mapping[str
     states = model.metadata.get("states", {})
     for sample in read_samples(source, model.main, optional=states):
         return feeds_of(model.main, with_first_values(model.main, states, sample))
-    raise UsageError("found no sample", where=spell("verify"), fix="give one sample or more")
+    raise UsageError("found no sample", where=spell("verify"), fix="give one sample or more", code="XD205")
 
 
 def _part(mapping: type, options: PrepareOptions) -> dict[str, Any]:
@@ -341,7 +341,7 @@ def prepare_hta(
         partitions: Ranges of layer ids for the accelerator, like ``0-11,177-215``; default: chosen.
         reorder: Execute layers in another order if it has fewer sections, or more work on the accelerator.
         soc: Name of the SoC that it is for, like ``sm8250``: an error if that has no HTA.
-        notify: Called with each note on what was done, a line of text; warnings begin with ``warning: ``.
+        notify: Called with each note on what was done, a line of text; warnings begin with ``warning:``.
         step: Called with the title of what is done, the number of sections compiled, and of all.
 
     Raises:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from itertools import pairwise
@@ -11,7 +12,7 @@ from typing import Any
 import click
 
 from xdlc.cli import usage_errors, vendor_flags
-from xdlc.cli.params import DimsOption, PathsOption, WordsOption, split_dims
+from xdlc.cli.params import DimsOption, PathsOption, SourceOption, WordsOption, dashed, split_dims
 from xdlc.errors import UsageError, XdlcError, raise_all
 
 LATER = "xdlc.later"
@@ -25,7 +26,8 @@ def understood(args: Sequence[str], ctx: click.Context) -> tuple[list[str], list
 
     Flags of the vendor's tools become ours, as ``vendor_flags`` has them. Files that follow an option as
     words get the option each, words after a list belong to it, ``NAME:1,3,8,8`` becomes two words, and a
-    switch may have a value: ``--quiet=true``.
+    switch may have a value: ``--quiet=true``. Names that help does not show become those that it shows,
+    underscores become dashes, and a word without a flag is the file that the tool reads.
 
     Raises:
         UsageError: If a word is not an option of the command: click would take ``-oss`` for ``-o ss``; a
@@ -34,7 +36,8 @@ def understood(args: Sequence[str], ctx: click.Context) -> tuple[list[str], list
     reader = _Reader(ctx)
     # The words after a command are the command's, which reports changes to them.
     words = list(args) if reader.is_group else [reader.hyphenated(word) for word in args]
-    reader.call = words
+    reader.call = list(map(dashed, words))
+    reader.named = reader.named_source()
     read = reader.read(words)
     if reader.later:
         ctx.meta[LATER] = (reader.then["tool"], reader.later)
@@ -53,6 +56,9 @@ class _Reader:
             if isinstance(param, click.Option)
             for word in (*param.opts, *param.secondary_opts)
         }
+        self.known |= getattr(command, "aliases", {})
+        self.source = next((param for param in command.params if isinstance(param, SourceOption)), None)
+        self.named = ""  # the file that the tool reads, once it is named
         self.is_group = isinstance(command, click.Group)
         self.takes_words = self.is_group or any(isinstance(each, click.Argument) for each in command.params)
         called = str(ctx.info_name)
@@ -70,6 +76,8 @@ class _Reader:
         self.is_own = False  # whether the word that is read is in place of a flag
         self.before = ""  # the flag that the words after it belong to, as it was given
         self.files = ""  # the option whose files may follow as words
+        self.is_word = False  # whether the file that the tool reads is a word without a flag
+        self.spare = 0  # place of the option for the last word after an option's files
         self.words: list[str] = []  # words for click
         self.problems: list[XdlcError] = []
         self.values_of: dict[str, tuple[str, list[str]]] = {}  # of options with one value, by name
@@ -78,8 +86,29 @@ class _Reader:
 
     def is_option(self, word: str) -> bool:
         """Return whether a word is an option, the command's or the vendor's."""
-        name = word.partition("=")[0]
+        name = dashed(word.partition("=")[0])
         return name in self.known or name in vendor_flags.entries(self.name)
+
+    def is_end(self) -> bool:
+        """Return whether the next word is no value of a list."""
+        return not self.rest or self.rest[0].startswith("-") or self.is_source(self.rest[0])
+
+    def named_source(self) -> str:
+        """Return the value of the flag for the file that the tool reads; "" without one."""
+        for word, following in pairwise([*self.call, ""]):
+            name, glued, value = word.partition("=")
+            if self.source is not None and self.known.get(name) is self.source:
+                return value if glued else following
+        return ""
+
+    def is_source(self, word: str) -> bool:
+        """Return whether a word after a list is rather the file that the tool reads."""
+        is_list = word.endswith((".txt", ".npy", ".npz"))
+        return bool(
+            self.source is not None
+            and not self.named
+            and (word.endswith(".dlc") or (os.path.exists(word) and not is_list))
+        )
 
     def hyphenated(self, word: str) -> str:
         """Return a flag with its typographic dash replaced by hyphens; other words as is."""
@@ -117,6 +146,8 @@ class _Reader:
             needs = " or ".join(entry.flag for entry in known if entry.text.split()[0] in self.then["needs"])
             problem = f"{self.first_later} requires {needs}"
             self.problems.append(UsageError(problem, fix=f"add {needs}, or omit it"))
+        if self.source is not None and not self.named and self.spare:
+            self.words[self.spare] = self.source.opts[-1]
         raise_all(self.problems)
         return [*self.words, *self.rest]
 
@@ -130,28 +161,39 @@ class _Reader:
 
     def plain(self, word: str) -> None:
         """Read a word that is not a flag."""
-        if not (self.takes_words or self.files or (self.before and not self.is_option(self.before))):
+        if self.files:
+            self.spare = len(self.words)
+            self.words += [self.files, word]
+        elif self.takes_words:
+            self.words.append(word)
+        elif self.source is not None and not self.is_own and (not self.named or self.source.multiple):
+            self.named, self.is_word = word, True
+            self.words += [self.source.opts[-1], word]
+        elif self.named and (self.is_word or not self.before):
+            problem = f"two files are named: {self.named} and {word}"
+            self.problems.append(UsageError(problem, fix=f"name one {self.source and self.source.metavar}"))
+        elif not self.before or self.is_option(self.before):
             self.problems.append(usage_errors.left_over(word, self.before, self.known))
-        self.words += [self.files, word] if self.files else [word]
 
     def flag(self, word: str) -> None:
         """Read a flag and the words after it that are its values."""
         name, glued, value = word.partition("=") if word.startswith("--") else (word, "", "")
         values = [value] if glued else []
         self.files = ""
+        written, name = name, dashed(name)
         if not self.is_own:
-            self.before = name
+            self.before = written
             name = self.whole(name)
-            self.written[name] = self.replaced.get(name, name)
+            self.written[name] = self.replaced.get(name, name if name != dashed(written) else written)
             entry = self.entry(name)
             if entry is not None:
                 self.replace(entry, values)
                 return
             if name.startswith("--"):
-                self.write_for(name, [], name)
+                self.write_for(name, [], self.written[name])
         option = self.known.get(name)
         if option is None:
-            self.problems.append(usage_errors.unknown(name, self.known))
+            self.problems.append(usage_errors.unknown(written, self.known))
         elif option.is_flag and not option.count:
             self.switch(option, name, values)
         else:
@@ -197,9 +239,9 @@ class _Reader:
         starts = [] if is_off else [index for index, word in enumerate(words) if word.startswith("--")]
         for start, end in pairwise([*starts, len(words)]):
             if entry.passes_values:
-                self.write_for(words[start], [], entry.flag)
+                self.write_for(dashed(words[start]), [], entry.flag)
             else:
-                self.write_for(words[start], words[start + 1 : end], " ".join([entry.flag, *values]))
+                self.write_for(dashed(words[start]), words[start + 1 : end], " ".join([entry.flag, *values]))
         if entry.kind == vendor_flags.LATER:
             self.first_later = self.first_later or entry.flag
             self.later += words
@@ -209,7 +251,7 @@ class _Reader:
     def write_for(self, flag: str, values: Sequence[str], written: str) -> None:
         """Record the words that the user wrote for a flag, under each name of its option."""
         option = self.known.get(flag)
-        for name in [flag] if option is None or flag not in option.opts else option.opts:
+        for name in [flag] if option is None or flag in option.secondary_opts else option.opts:
             self.written.setdefault(" ".join([name, *values]), written)
 
     def instead(self, entry: vendor_flags.Entry, values: list[str]) -> tuple[list[str], str]:
@@ -222,7 +264,7 @@ class _Reader:
         needed = int(entry.values) if entry.values.isdecimal() else 0
         if len(values) < needed and entry.kind != vendor_flags.REFUSED:
             fix = f"write {entry.flag}{' VALUE' * needed}"
-            raise UsageError("a value is missing", where=entry.flag, fix=fix)
+            raise UsageError("a value is missing", where=entry.flag, fix=fix, code="XD202")
         words, note = entry.words(self.call if is_switch else values)
         if words and is_switch and values and values[0].lower() not in ("true", "1"):
             words = [*words, *values]
@@ -231,7 +273,7 @@ class _Reader:
     def off(self, entry: vendor_flags.Entry) -> list[str]:
         """Return the words that switch off a flag's option; empty if it is always off."""
         words = entry.text.split() if entry.kind == vendor_flags.BECOMES else []
-        switch = self.known.get(words[0]) if len(words) == 1 else None
+        switch = self.known.get(dashed(words[0])) if len(words) == 1 else None
         return [] if switch is None else list(switch.secondary_opts[:1])
 
     def switch(self, option: click.Option, name: str, values: list[str]) -> None:
@@ -243,9 +285,10 @@ class _Reader:
             self.problems.append(usage_errors.miscounted(option, usage_errors.as_called(name)))
             return
         is_plain = truth in ("true", "1")
-        words = (option.opts if is_plain == (name in option.opts) else option.secondary_opts)[:1]
+        is_off = is_plain == (name in option.secondary_opts)
+        words = (option.secondary_opts if is_off else option.opts)[:1]
         self.once(option, words)
-        self.words += [name] if is_plain else words
+        self.words += words
 
     def values(self, option: click.Option, name: str, glued: list[str]) -> None:
         """Read an option and its values.
@@ -255,7 +298,7 @@ class _Reader:
             name: Its flag.
             glued: Its value after ``=``.
         """
-        count = max(option.nargs - 1, 0) if glued else _count(option, self.rest)
+        count = max(option.nargs - 1, 0) if glued else self.count(option)
         is_bare = isinstance(option, WordsOption) and option.is_bare
         free = self.words_before_option(count)
         if free < count and not is_bare:
@@ -273,16 +316,27 @@ class _Reader:
         if len(values) == option.nargs and not self.takes_words:
             values[-1] = self.listed(option, values[-1])
         if isinstance(option, WordsOption) and len(values) >= option.nargs - is_bare:
-            values, self.rest = option.joined(values, self.rest)
+            end = next((i for i, word in enumerate(self.rest) if self.is_source(word)), len(self.rest))
+            values, rest = option.joined(values, self.rest[:end])
+            self.rest = [*rest, *self.rest[end:]]
         if values and not option.multiple:
             self.once(option, values)
         if isinstance(option, DimsOption) and values and values[0].endswith(".dlc"):
-            fix = f"write --output_path {quote(values[0])}"
+            fix = f"write --output {quote(values[0])}"
             problem = f"{usage_errors.as_called(name)} expects a name and a shape, found {values[0]!r}"
             self.problems.append(UsageError(problem, fix=fix))
+        name = name if name in option.opts else option.opts[-1]
         if isinstance(option, PathsOption) and len(self.rest) < left:
             self.files = name
         self.words += [f"{name}={values[0]}", *values[1:]] if glued and values else [name, *values]
+
+    def count(self, option: click.Option) -> int:
+        """Return how many of the next words are an option's values."""
+        if option.is_flag or option.count:
+            return 0
+        if getattr(option, "_flag_needs_value", False):
+            return int(not self.is_end())
+        return option.nargs
 
     def once(self, option: click.Option, values: list[str]) -> None:
         """Record the values of an option; report other values than before."""
@@ -304,7 +358,7 @@ class _Reader:
             return self.listed(option, value + self.rest.pop(0))
         if "," not in metavar or isinstance(option, PathsOption):
             return value
-        while self.rest and not self.rest[0].startswith("-"):
+        while not self.is_end():
             if option.nargs > 1 and not re.fullmatch(r"[\d.,]+", self.rest[0]):
                 break
             value = f"{value.rstrip(',')},{self.rest.pop(0).lstrip(',')}"
@@ -324,12 +378,3 @@ def _is_soc(name: str) -> bool:
     except XdlcError:
         return False
     return True
-
-
-def _count(option: click.Option, following: Sequence[str]) -> int:
-    """Return how many words are an option's values."""
-    if option.is_flag or option.count:
-        return 0
-    if getattr(option, "_flag_needs_value", False):
-        return int(bool(following) and not following[0].startswith("-"))
-    return option.nargs

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target, derived_path
-from xdlc.cli.params import all_of, flags_of, port_flags, stated
-from xdlc.cli.tool import Tool, has_next, notice, run_next, show, tool
-from xdlc.converter.formats import recognize
+from xdlc.cli.params import all_of, dashed, flags_of, port_flags, stated
+from xdlc.cli.tool import Tool, has_next, notice, output, result, run_next, show, tool, written
+from xdlc.converter.formats import DLC, recognize
 from xdlc.converter.frontends import Frontend, find_frontend, frontends, models_of
 from xdlc.errors import UsageError
 from xdlc.options import Option, PathLike, options_of, spell, type_of
@@ -23,19 +24,13 @@ from xdlc.options.graphs import AnnotateOptions, BoundaryOptions, ConvertOptions
 if TYPE_CHECKING:
     from xdlc.ir import Model
 
-_OUTPUT = click.option(
-    "-o",
-    "--output_path",
-    "target",
-    type=params.OUTPUT_FILE,
-    help="The DLC.  [default: the model's name.dlc]",
-)
+_OUTPUT = params.output("Write the DLC to this file.  [default: the model's name.dlc]", "--output-path")
 _OP_PACKAGE_LIB = click.option(
     "-opl",
-    "--op_package_lib",
+    "--op-package-lib",
     multiple=True,
     metavar="LIBRARY:PROVIDER",
-    help="Ignored; pass kernels to the quantizer with --udo_package_path.",
+    help="Ignore this flag; pass kernels to the quantizer with --udo-package-path.",
 )
 _FOR_PYTHON = ("weights", "framework", "define_symbol", "importer_options", "dynamic_shapes")
 """Options that only the Python API has, or that tools take from the importers."""
@@ -55,33 +50,37 @@ _RESULT: tuple[Callable[..., Any], ...] = (
     params.template_flag("config", "config"),
     params.DLC_VERSION,
     click.option(
-        "--dry_run",
+        "--dry-run",
         type=click.Choice(["info", "debug"]),
         is_flag=False,
         flag_value="info",
-        help="Write no DLC: list every problem of the model and the ops of its DLC, with `debug` node "
-        "by node. Without a value: info.",
+        help="Write no DLC: list every problem of the model and the ops of its DLC, with debug node by "
+        "node. Without a value: info.",
     ),
     click.option(
-        "--target", "soc", metavar="SOC", help="With --dry_run: SoC whose HTP checks the ops, like sm8650."
+        "--soc",
+        "--target",
+        "soc",
+        metavar="SOC",
+        help="With --dry-run: check the ops for the HTP of this SoC, like sm8650.",
     ),
     click.option(
         "--report",
         type=params.OUTPUT_FILE,
         metavar="FILE.json",
-        help="With --dry_run: write the result as JSON.",
+        help="With --dry-run: write the result as JSON.",
     ),
     click.option(
         "--cost",
         "with_cost",
         is_flag=True,
-        help="With --dry_run: show MACs, bytes and memory, and what the SoC of --target moves.",
+        help="With --dry-run: show MACs, bytes and memory, and what the SoC of --soc moves.",
     ),
 )
 _HELP = """Convert {models} into a DLC.
 
 Prints inputs, outputs and inserted ops. Inputs and outputs keep the model's
-names, and its layouts and datatypes unless flags change them.
+names. They keep its layouts and datatypes unless flags change them.
 """
 
 
@@ -115,8 +114,8 @@ def converter_tool(name: str, *importers: Frontend) -> Tool:
         stored = {name: options.pop(name) for name in _STORED if name in options}
         if op_package_lib:
             notice(
-                "--op_package_lib is ignored; pass the registration library, or the .py file, to xdlc-quant "
-                "with --udo_package_path"
+                "--op-package-lib is ignored; pass the registration library, or the .py file, with "
+                "--udo-package-path to xdlc quantize"
             )
         templates = (dump_custom_io_config_template, dump_config_template)
         for unused in stored if dry_run is not None or any(templates) else ():
@@ -124,13 +123,13 @@ def converter_tool(name: str, *importers: Frontend) -> Tool:
         if has_next() and (dry_run is not None or any(templates)):
             notice("flags of quantizing have no effect: no DLC is written")
         if dry_run is not None and any(templates):
-            raise UsageError("a dry run writes no template", fix="omit --dry_run")
+            raise UsageError("a dry run writes no template", fix="omit --dry-run")
         if dry_run is not None:
             _dry_run(path, soc, report, every_node=dry_run == "debug", with_cost=with_cost, options=options)
             return
         if soc or report or with_cost:
             raise UsageError(
-                "--target, --report and --cost require --dry_run", fix="add --dry_run, or omit them"
+                "--soc, --report and --cost require --dry-run", fix="add --dry-run, or omit them"
             )
         if any(templates):
             _write_templates(path, templates, options)
@@ -141,14 +140,8 @@ def converter_tool(name: str, *importers: Frontend) -> Tool:
     own_options = _own_options(chosen)
     own = options_of(own_options)
     files = {name for name in own if type_of(own_options, name) == PathLike | None}
-    source = click.option(
-        "-i",
-        "--input_network",
-        "path",
-        type=params.MODEL,
-        required=True,
-        help=f"Model to convert: {models}.",
-    )
+    text = f"Convert this model: {models}."
+    source = params.source("MODEL", text, "--input-network", name="path", type=params.MODEL)
     decorators: tuple[Callable[..., Any], ...] = (
         flags_of(own_options, without=own.keys() - files),
         _OUTPUT,
@@ -158,22 +151,30 @@ def converter_tool(name: str, *importers: Frontend) -> Tool:
         flags_of(own_options, without=files),
         *_RESULT,
     )
-    command = tool(name)(all_of(source, *decorators)(main))
-    _share_flags(command, own, importers)
-    return command
+    function = all_of(source, *decorators)(main)
+    _share_flags(function.__click_params__[::-1], own, importers)  # type: ignore[attr-defined]
+    return tool(name)(function)
 
 
 def _framework(source: Path, importers: Sequence[Frontend]) -> str | None:
-    """Return the framework whose importer reads a file; None: that of the file."""
-    if len(importers) < 2:
-        return importers[0].framework if importers else None
+    """Return the framework whose importer reads a file; None: that of the file.
+
+    Raises:
+        UsageError: If the file is a DLC.
+    """
     with contextlib.suppress(OSError, ValueError):  # reported by the conversion
         content = recognize(source)
+        if content is DLC:
+            path = quote(str(source))
+            fix = f"quantize it: xdlc quantize {path} -l samples.txt; or look at it: xdlc info {path}"
+            raise UsageError("is a DLC already", where=str(source), fix=fix, code="XD209")
+        if not importers:
+            return None
         return next(
             (importer.framework for importer in importers if importer.recognizes(source, content)),
             importers[0].framework,
         )
-    return importers[0].framework
+    return importers[0].framework if importers else None
 
 
 def _own_options(chosen: Sequence[Frontend]) -> type:
@@ -195,16 +196,16 @@ def _own_options(chosen: Sequence[Frontend]) -> type:
     return type("OwnOptions", (), {"__annotations__": merged})
 
 
-def _share_flags(command: Tool, own: Collection[str], importers: Sequence[Frontend]) -> None:
+def _share_flags(params: Sequence[click.Option], own: Collection[str], importers: Sequence[Frontend]) -> None:
     """Add further flags of importers; an option that has a flag already keeps it.
 
     In a tool for some importers their ``own`` options claim first, in one for all importers last.
     """
-    further = {flag: words for each in importers for flag, words in each.spellings.items()}
+    further = {dashed(flag): words for each in importers for flag, words in each.spellings.items()}
     claimed: set[str] = set()
-    for param in sorted(command.params, key=lambda param: (param.name in own) != bool(importers)):
-        words = [*param.opts, *(word for flag in param.opts for word in further.get(flag, ()))]
-        param.opts = [word for word in words if word not in claimed]
+    for param in sorted(params, key=lambda param: (param.name in own) != bool(importers)):
+        words = [*param.opts, *(word for flag in param.opts for word in further.get(dashed(flag), ()))]
+        param.opts = [word for word in map(dashed, words) if word not in claimed]
         claimed.update(param.opts)
 
 
@@ -226,7 +227,7 @@ def _convert(
     for line in (*contract(model, recipes=True), *inserted(model), *host_only(model), *user_defined(model)):
         show(line)
     for path in (*(target.parent / name for name in model.files), target):
-        show(f"written: {path}")
+        written(path)
     return target
 
 
@@ -264,11 +265,12 @@ def _dry_run(
     models: list[Model] = []
     with bars.steps("checking"):
         report = api.check(source, target=soc, converted=models.append, **options)
+    result(**asdict(report))
     for line in lines(report, every_node=every_node):
-        click.echo(line)
+        output(line)
     if target is not None:
         replace_text(target, as_json(report))
-        show(f"written: {target}")
+        written(target)
     if with_cost and report.exit_code:
         notice("--cost has no effect: the model has problems")
     elif with_cost:

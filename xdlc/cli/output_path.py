@@ -49,6 +49,7 @@ def check_target(path: Path) -> Path:
                 "cannot be written: its folder does not exist",
                 where=str(path),
                 fix=f"mkdir -p {quote(str(path.parent))}",
+                code="XD802",
             )
         if path.is_dir():
             raise StorageError("cannot be written: it is a folder", where=str(path), fix="name a file")

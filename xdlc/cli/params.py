@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Union, get_args, get_origin
 
 import click
+from click.shell_completion import CompletionItem
 
 from xdlc.errors import StorageError, UsageError
 from xdlc.options import Names, Option, PathLike, Paths, options_of, type_of
@@ -19,6 +20,34 @@ from xdlc.options.running import KernelOptions
 
 Function = Callable[..., None]
 Decorator = Callable[[Function], Function]
+DEFAULT_SOC = "sm8650"  # of the vendor's tools
+LETTERS = {
+    "-i": "--input",
+    "-o": "--output",
+    "-l": "--input-list",
+    "-d": "--input-dim",
+    "-h": "--help",
+}
+"""The long flag of each letter that help shows; other letters are those of old scripts."""
+
+
+def dashed(word: str) -> str:
+    """Return a long flag with dashes for underscores; other words and values as is."""
+    name, glued, value = word.partition("=")
+    return f"{name.replace('_', '-')}{glued}{value}" if word.startswith("--") else word
+
+
+def aliases(option: click.Option) -> list[str]:
+    """Remove the names of an option that help does not show; return them.
+
+    An option of SoCs gets their type.
+    """
+    words = list(map(dashed, option.opts))
+    shown = next((word for word in words if word.startswith("--")), words[0])
+    option.opts = [word for word in words if word == shown or LETTERS.get(word) == shown]
+    option.secondary_opts = list(map(dashed, option.secondary_opts))
+    option.type = SocNames() if "SOC" in (option.metavar or "") else option.type
+    return [word for word in words if word not in option.opts]
 
 
 def names(
@@ -81,32 +110,32 @@ def dims(pairs: Iterable[tuple[str, str]], *, least: int = 0) -> dict[str, tuple
 
 
 def dims_of(names: Sequence[str], shapes: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """Return dimensions by name from pairs of --input_name and --input_dimensions.
+    """Return dimensions by name from pairs of --input-name and --input-dimensions.
 
     Raises:
         UsageError: If one of a pair is missing.
     """
     if len(names) != len(shapes):
         raise UsageError(
-            f"--input_name is given {len(names)} times, --input_dimensions {len(shapes)} times",
-            fix="give both for each input: --input_name NAME --input_dimensions 1,3,224,224",
+            f"--input-name is given {len(names)} times, --input-dimensions {len(shapes)} times",
+            fix="give both for each input: --input-name NAME --input-dimensions 1,3,224,224",
         )
     return dims(zip(names, shapes, strict=True))
 
 
 dimension_flags = (
     click.option(
-        "--input_name",
+        "--input-name",
         "input_names",
         multiple=True,
         metavar="NAME",
-        help="Input to resize to --input_dimensions. Repeatable.",
+        help="Resize this input to --input-dimensions. Repeatable.",
     ),
     click.option(
-        "--input_dimensions",
+        "--input-dimensions",
         multiple=True,
         metavar="D,D..",
-        help="Dimensions of the input of --input_name. Repeatable.",
+        help="Set the dimensions of the input of --input-name. Repeatable.",
     ),
 )
 """The flags that give inputs of a DLC other dimensions; see ``dims_of``."""
@@ -190,6 +219,26 @@ class WordsOption(click.Option):
         return [*values[:-1], " ".join([*values[-1:], *rest[:count]])], rest[count:]
 
 
+class SourceOption(click.Option):
+    """The file that a tool reads: an option, or a word without a flag."""
+
+    def get_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [f"{self.metavar}..." if self.multiple else str(self.metavar)]
+
+
+class SocNames(click.ParamType):  # type: ignore[type-arg]
+    """Names of SoCs, with commas between them; shells complete the last one."""
+
+    name = "soc"
+
+    def shell_complete(self, _ctx: click.Context, _param: click.Parameter, word: str) -> list[CompletionItem]:
+        from xdlc.targets import all_socs
+
+        before, comma, part = word.rpartition(",")
+        names = [soc.name for soc in all_socs()]
+        return [CompletionItem(before + comma + name) for name in names if name.startswith(part.lower())]
+
+
 class FilePath(click.Path):
     """A path that is not empty and is valid for the file system.
 
@@ -222,16 +271,39 @@ MODEL = FilePath(path_type=Path)
 """A source model; a folder is one too, for some formats."""
 INPUT_FILE = FilePath(dir_okay=False, path_type=Path)
 OUTPUT_FILE = FilePath(path_type=Path)
+
+
+def source(metavar: str, text: str, *flags: str, name: str = "source", **settings: Any) -> Decorator:
+    """Return the decorator for the file that a tool reads, with its further flags."""
+    settings.setdefault("type", INPUT_FILE)
+    words = ("-i", "--input", *flags, name)
+    return click.option(*words, cls=SourceOption, required=True, metavar=metavar, help=text, **settings)
+
+
+def output(text: str, *flags: str, name: str = "target", **settings: Any) -> Decorator:
+    """Return the decorator for the file or folder that a tool writes."""
+    settings = dict[str, Any](type=OUTPUT_FILE, metavar="FILE") | settings
+    return click.option("-o", "--output", *flags, name, help=text, **settings)
+
+
+def listing(text: str, **settings: Any) -> Decorator:
+    """Return the decorator for the input list of a tool."""
+    return click.option(
+        "-l", "--input-list", "--list", "input_list", type=INPUT_FILE, metavar="FILE", help=text, **settings
+    )
+
+
+DLC = source("DLC", "Read this DLC.", "--input-dlc")
 INPUT_DIMS = click.option(
     "-d",
-    "--input_dim",
+    "--input-dim",
     "input_dims",
     cls=DimsOption,
     type=(str, str),
     multiple=True,
     callback=lambda _context, _param, pairs: dims(pairs, least=-1),
     metavar="NAME D1,D2,..",
-    help="Shape of an input; needed where the model leaves it open. Repeatable.",
+    help="Set the shape of an input; the model may leave it open. Repeatable.",
 )
 
 
@@ -242,26 +314,26 @@ def _check_dlc_version(_context: click.Context, _param: click.Parameter, value: 
     try:
         check_version(value)
     except UsageError as problem:
-        problem.where = "--dlc_version"
+        problem.where = "--dlc-version"
         raise
     return value
 
 
 DLC_VERSION = click.option(
-    "--dlc_version",
+    "--dlc-version",
     metavar="[4.1|4.0]",
     callback=_check_dlc_version,
     default="4.1",
     show_default=True,
-    help="Format of the result. 4.0 keeps the data inside the index, as Netron can show it; up to 2 GiB."
-    " Files of format 3 (SNPE 1) are read, but not written.",
+    help="Write this format. 4.0 keeps the data inside the index, as Netron can show it, up to 2 "
+    "GiB. xdlc reads files of format 3 (SNPE 1), but does not write them.",
 )
 
 
 def template_flag(name: str, option: str) -> Callable[[Function], Function]:
     """Return the flag that writes a template of an option's file for the model."""
     text = f"Write a file for --{option} that describes the model, and no DLC."
-    return click.option(f"--dump_{name}_template", type=OUTPUT_FILE, help=text)
+    return click.option(f"--dump-{name}-template", type=OUTPUT_FILE, help=text)
 
 
 def flags_of(
@@ -309,7 +381,7 @@ def stated(options: Mapping[str, Any]) -> dict[str, Any]:
 def long_flag(name: str, option: Option) -> str:
     """Return the long flag of an option."""
     flags = [flag.partition("/")[0] for flag in option.flags]
-    return next((flag for flag in flags if flag.startswith("--")), f"--{name}")
+    return dashed(next((flag for flag in flags if flag.startswith("--")), f"--{name}"))
 
 
 def _flag(name: str, option: Option, form: Mapping[str, Any], names: Mapping[str, str]) -> Decorator:
@@ -328,7 +400,7 @@ def _flag(name: str, option: Option, form: Mapping[str, Any], names: Mapping[str
         text += " Repeatable."
     default = option.default_text.format_map(names) or _shown(option.default)
     text += f"  [default: {default}]" if default else ""
-    switch = f"--{name}/--no_{name.removeprefix('use_')}" if option.default is True else f"--{name}"
+    switch = f"--{name}/--no-{name.removeprefix('use_')}" if option.default is True else f"--{name}"
     return click.option(*(option.flags or (switch,)), name, help=text, **form)
 
 

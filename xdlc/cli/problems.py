@@ -68,6 +68,7 @@ def _context(problem: XdlcError) -> str:
 
 def _cells(problem: XdlcError) -> Cells:
     why = problem.problem if problem.node or not problem.where else f"{problem.where}: {problem.problem}"
+    why = f"{problem.code}: {why}"
     return _numbered(problem.node or "", problem.line), problem.op or "", "", why, problem.fix or ""
 
 
@@ -121,8 +122,8 @@ def _problems(report: Report, every_node: bool) -> Iterator[str]:
     yield f"{name}: {len(report.problems)} problem(s)"
     judged = report.target is not None
     rows = [
-        (_numbered(each.node, each.line), each.op, each.by if judged else "", each.why, each.fix)
-        for each in report.problems
+        (_numbered(row.node, row.line), row.op, row.by if judged else "", f"{row.code}: {row.why}", row.fix)
+        for row in report.problems
     ]
     yield from problem_table(rows, every_node=every_node)
     if judged:

@@ -13,8 +13,8 @@ import click
 
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target
-from xdlc.cli.params import all_of, flags_of, kernel_flags, stated
-from xdlc.cli.tool import command_line, notice, show, warn
+from xdlc.cli.params import all_of, dashed, flags_of, kernel_flags, stated
+from xdlc.cli.tool import command_line, notice, show, warn, written
 from xdlc.errors import UsageError
 from xdlc.options import options_of
 from xdlc.options.quantizing import QuantizeOptions
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 SAMPLES = (
-    "A line of the input list is one calibration sample: `path` for a model with one input, "
-    "`name:=path name2:=path2` for several. Files are raw little-endian float32, or .npy. Instead of a list, "
-    "one .npz (or .npy for a model with one input) may hold all samples along a first axis. "
-    "Flags of snpe-dlc-quant and qairt-quantizer are accepted under their names, discontinued ones too."
+    "A line of the input list is one sample: `path` for a model with one input, `name:=path name2:=path2` "
+    "for several. Files are raw little-endian float32, or .npy. Instead of a list, one .npz holds all "
+    "samples along a first axis; a model with one input accepts one .npy. Under the names snpe-dlc-quant and "
+    "qairt-quantizer, xdlc accepts their flags too."
 )
 BESIDE = "<result>_encoding.json"
 """File of encodings where the flag has no value."""
@@ -55,14 +55,14 @@ _RESULTS = (
         help="Write a report on the accuracy of each tensor: .html, .json or .csv.",
     ),
     click.option(
-        "--report_list",
+        "--report-list",
         type=params.INPUT_FILE,
         metavar="FILE",
-        help="Samples for figures and report, not used for calibration.  [default: every fifth "
-        "calibration sample]",
+        help="Measure figures and report on these samples, which do not calibrate.  [default: every "
+        "fifth calibration sample]",
     ),
     click.option(
-        "--export_encodings",
+        "--export-encodings",
         type=params.OUTPUT_FILE,
         is_flag=False,
         flag_value=BESIDE,
@@ -70,34 +70,28 @@ _RESULTS = (
         help="Write all encodings as JSON.  [default for FILE: the result's name_encoding.json]",
     ),
     click.option(
-        "--encoding_version",
+        "--encoding-version",
         type=click.Choice(VERSIONS),
         default="1.0.0",
         show_default=True,
-        help="Version of the JSON of --export_encodings.",
+        help="Use this version of the JSON of --export-encodings.",
     ),
 )
 
 
-_FILES = (
-    click.option("--input_dlc", "-i", "source", type=params.INPUT_FILE, required=True, help="The DLC."),
-    click.option("--input_list", "-l", type=params.INPUT_FILE, help="Input list of the calibration samples."),
+file_flags = all_of(
+    params.DLC,
+    params.listing("Calibrate with the samples of this list, one a line."),
+    params.output(
+        "Write the result to this file.  [default: <input>_quantized.dlc]", "--output-dlc", name="target_dlc"
+    ),
     click.option(
-        "--use_native_input_files",
+        "--use-native-input-files",
         "native",
         is_flag=True,
-        help="Read raw files in the inputs' own datatypes instead of float32; integers are read so in any "
-        "case.",
-    ),
-    click.option(
-        "--output_dlc",
-        "-o",
-        "target_dlc",
-        type=params.OUTPUT_FILE,
-        help="The result.  [default: <input>_quantized.dlc]",
+        help="Read raw files in the inputs' own types instead of float32. xdlc always reads integers so.",
     ),
 )
-file_flags = all_of(*_FILES)
 """The flags of the DLC that is read, the samples, and the result."""
 
 
@@ -171,10 +165,10 @@ def take_request(source: Path, flags: dict[str, Any]) -> Request:
     return Request(source, *(flags.pop(field.name) for field in fields(Request)[1:]))
 
 
-def quantized(request: Request, flags: Mapping[str, Any], *, keeps_quantized: bool) -> Quantized:
+def quantized(request: Request, flags: Mapping[str, Any]) -> Quantized:
     """Quantize with progress on the terminal; a requested report is written meanwhile.
 
-    With ``keeps_quantized``, a quantized DLC stays as it is if there are neither samples nor flags.
+    A quantized DLC stays as it is if there are neither samples nor flags.
     """
     from xdlc import api
     from xdlc.quant.report import Reporter, summary
@@ -183,7 +177,7 @@ def quantized(request: Request, flags: Mapping[str, Any], *, keeps_quantized: bo
 
     options = stated(flags)
     requested = {name for name, value in options.items() if value is not False} - set(_HOW)
-    if keeps_quantized and request.input_list is None and not requested:
+    if request.input_list is None and not requested:
         model = api.executable(request.source)
         if any(tensor.dtype.is_fixed for op in model.main.ops for tensor in op.outputs):
             _announce_lost(request.source, model.records)
@@ -241,8 +235,8 @@ def in_command(command: Sequence[str], line: str) -> str:
 
     Example:
         >>> from xdlc.quant.advice import Advice
-        >>> in_command(["xdlc-quant", "--act_bitwidth", "8"], Advice("16 bits", {"act_bitwidth": 16}))
-        '16 bits: xdlc-quant --act_bitwidth 16'
+        >>> in_command(["xdlc", "quantize", "--act-bitwidth", "8"], Advice("16 bits", {"act_bitwidth": 16}))
+        '16 bits: xdlc quantize --act-bitwidth 16'
     """
     from xdlc.quant.advice import Advice
 
@@ -250,31 +244,32 @@ def in_command(command: Sequence[str], line: str) -> str:
         return line
     words = list(command)
     for name, value in line.options.items():
+        flag = dashed(f"--{name}")
         if isinstance(value, Mapping):
             for key, entry in value.items():
-                words = [*_without(words, name, str(key)), f"--{name}", str(key), str(entry)]
+                words = [*_without(words, flag, str(key)), flag, str(key), str(entry)]
         else:
             text = str(value) if isinstance(value, str | int | float) else ",".join(value)
-            words = [*_without(words, name), f"--{name}", text]
+            words = [*_without(words, flag), flag, text]
     return f"{line.text}: {shlex.join(words)}"
 
 
-def _without(words: Sequence[str], name: str, key: str | None = None) -> list[str]:
+def _without(words: Sequence[str], flag: str, key: str | None = None) -> list[str]:
     """Return a command line without an option, or without the option for one name.
 
     Args:
         words: The command line.
-        name: The option's name, without dashes.
+        flag: The option's flag.
         key: The name that the option's first value has to be; None: it has one value, any.
     """
     left: list[str] = []
     index = 0
     while index < len(words):
-        flag, glued, value = words[index].partition("=")
-        count = (1 if key is None else 2) + (not glued) if flag == f"--{name}" else 1
+        name, glued, value = words[index].partition("=")
+        count = (1 if key is None else 2) + (not glued) if dashed(name) == flag else 1
         taken = words[index : index + count]
         first = value if glued else "".join(taken[1:2])
-        if flag != f"--{name}" or (key is not None and first != key):
+        if dashed(name) != flag or (key is not None and first != key):
             left += taken
         index += count
     return left
@@ -324,7 +319,7 @@ def finish(request: Request, result: Quantized, target: Path) -> None:
 
     for line in (*contract(result.model), *result.lines):
         show(line)
-    show(f"written: {target}")
+    written(target)
     if request.report is not None:
         show(f"report: {request.report}")
     if request.export_encodings is not None:

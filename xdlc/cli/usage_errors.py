@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from xdlc.cli.params import SourceOption, dashed
 from xdlc.errors import UsageError, nearest_names
 
 _ALIKE = 0.8
@@ -26,18 +27,17 @@ def unknown(name: str, options: dict[str, click.Option]) -> UsageError:
         or (f"write it whole: {', '.join(whole)}" if name.startswith("--") and 1 < len(whole) < 7 else "")
         or nearest_option(name, list(options))
         or "--help lists the options",
+        code="XD201",
     )
 
 
 def left_over(word: str, before: str, known: Mapping[str, click.Option]) -> UsageError:
     """Return the error for a word that is not a value of any option."""
-    option = known.get(before)
+    option = known.get(dashed(before))
     if option is None and before:
         return UsageError(f"{word!r} is one value too many for {before}", fix=f"omit {word}")
     if option is None:
-        needed = next((each for each in known.values() if each.required), None)
-        fix = f"write {name_of(needed)} {word}" if needed is not None else "--help lists the options"
-        return UsageError(f"{word!r} belongs to no option", fix=fix)
+        return UsageError(f"{word!r} belongs to no option", fix="--help lists the options")
     if option.is_flag:
         return UsageError(f"{before} accepts no value, found {word!r}", fix=f"write {before} alone")
     return UsageError(f"{word!r} is one value too many for {before}", fix=f"write {_form(option)}")
@@ -57,15 +57,14 @@ def nearest_option(name: str, options: Sequence[str]) -> str | None:
     """Return the fix for a name that is a known one, cut short or misspelled.
 
     Example:
-        >>> nearest_option("--out-names", ["--out_name", "--report"])
-        'nearest: --out_name'
+        >>> nearest_option("--out-names", ["--out-name", "--report"])
+        'nearest: --out-name'
     """
     from difflib import SequenceMatcher
 
-    plain = name.lower().replace("-", "_")
+    plain = dashed(name.lower())
     likeness = {
-        word: SequenceMatcher(None, plain, word.replace("-", "_")).ratio()
-        + (len(plain) > 5 and word.replace("-", "_").startswith(plain))
+        word: SequenceMatcher(None, plain, word).ratio() + (len(plain) > 5 and word.startswith(plain))
         for word in options
         if word.startswith("--") and name.startswith("--")
     }
@@ -78,7 +77,13 @@ def usage_error(error: click.UsageError, ctx: click.Context) -> UsageError:
     """Return click's error as a UsageError with a fix."""
     param = getattr(error, "param", None)
     if isinstance(error, click.MissingParameter) and param is not None:
-        return UsageError(f"{name_of(param)} is missing", fix=f"give it: {_form(param)}")
+        is_source = isinstance(param, SourceOption)
+        name, form = (
+            (param.metavar, f"{ctx.command_path} {param.metavar}")
+            if is_source
+            else (name_of(param), _form(param))
+        )
+        return UsageError(f"{name} is missing", fix=f"give it: {form}", code="XD202")
     if isinstance(error, click.BadOptionUsage):
         for option in ctx.command.get_params(ctx):
             if error.option_name in (*option.opts, *option.secondary_opts):
@@ -136,13 +141,13 @@ def spelled(ctx: click.Context, name: str, value: Any) -> str:
     if value is False:  # a switch that is on by default
         return spelled(ctx, f"{verb}.no_{option}" if verb else f"no_{option}", True)
     commands = [_tool(verb)] if verb else chain([ctx.command], map(_tool, _TOOLS))
-    flag = next(filter(None, (_flag_of(command, option) for command in commands)), f"--{option}")
+    flag = next(filter(None, (_flag_of(command, option) for command in commands)), dashed(f"--{option}"))
     if verb:
-        return f"{_tool(verb).name} {flag} {_text(value)}".rstrip()
+        return f"xdlc {verb} {flag} {_text(value)}".rstrip()
     return as_called(flag, _text(value), ctx=ctx)
 
 
-_TOOLS = {"convert": "onnx_to_dlc", "prepare": "graph_prepare", "quantize": "quant", "run": "net_run"}
+_TOOLS = {"convert": "onnx_to_dlc", "prepare": "graph_prepare", "quantize": "quantize", "run": "net_run"}
 """Modules of the tools by verb."""
 
 
@@ -160,7 +165,12 @@ def _tool(verb: str) -> Any:
 def _flag_of(command: click.Command, name: str) -> str | None:
     """Return the long flag of the option of a name; None without one."""
     options = [param for param in command.params if isinstance(param, click.Option)]
-    named = [option for option in options if f"--{name}" in option.opts]
+    flag = dashed(f"--{name}")
+    named = [
+        option
+        for option in options
+        if flag in option.opts or getattr(command, "aliases", {}).get(flag) is option
+    ]
     named += [option for option in options if option.name == name]
     return _long_flag(named[0]) if named else None
 

@@ -34,6 +34,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from xdlc.cli.params import dashed
 from xdlc.errors import UsageError
 
 DATA = Path(__file__).parent / "data"
@@ -85,7 +86,7 @@ class Entry:
             found = [words for value, words in self.by_value.items() if fnmatchcase(given, value)]
             if not found:
                 fix = f"values: {', '.join(self.by_value)}"
-                raise UsageError(f"{given!r} has no counterpart here", where=self.flag, fix=fix)
+                raise UsageError(f"{given!r} has no counterpart here", where=self.flag, fix=fix, code="XD207")
             text, _, note = found[0].partition(" # ")
         rest = iter(values)
         return [next(rest, "") if word == "{}" else word for word in text.split()], note
@@ -93,7 +94,7 @@ class Entry:
     @property
     def passes_values(self) -> bool:
         """Whether the replacement is another flag with the same values."""
-        return self.kind in (BECOMES, LATER) and bool(re.fullmatch(r"--\w+( \{\})*", self.text))
+        return self.kind in (BECOMES, LATER) and bool(re.fullmatch(r"--[\w-]+( \{\})*", self.text))
 
     @property
     def meaning(self) -> str:
@@ -106,8 +107,8 @@ class Entry:
     def error(self) -> UsageError:
         """Return the error of a refused flag."""
         if not self.text:
-            return UsageError(f"no option {self.flag!r}", fix=self.fix)
-        return UsageError(self.text, where=self.flag, fix=self.fix)
+            return UsageError(f"no option {self.flag!r}", fix=self.fix, code="XD201")
+        return UsageError(self.text, where=self.flag, fix=self.fix, code="XD207")
 
 
 @cache
@@ -138,7 +139,7 @@ def vendor_tools() -> Mapping[str, str | None]:
 
 @cache
 def entries(name: str) -> Mapping[str, Entry]:
-    """Return a tool's entries by flag; the first entry of a flag counts."""
+    """Return a tool's entries by flag with dashes; the first one of a flag counts."""
     by_flag: dict[str, Entry] = {}
     waiting, seen = [name], set[str]()
     while waiting:
@@ -148,7 +149,7 @@ def entries(name: str) -> Mapping[str, Entry]:
             seen.add(source)
             waiting = [*section.get("shares", ()), *waiting]
             for entry in _entries(section):
-                by_flag.setdefault(entry.flag, entry)
+                by_flag.setdefault(dashed(entry.flag), entry)
     return MappingProxyType(by_flag)
 
 
@@ -181,4 +182,4 @@ def missing(name: str) -> UsageError | None:
     if "missing" not in section:
         return None
     reason, fix = section["missing"]
-    return UsageError(f"{name} has no counterpart: {reason}", fix=fix)
+    return UsageError(f"{name} has no counterpart: {reason}", fix=fix, code="XD207")

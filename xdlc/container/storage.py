@@ -105,7 +105,9 @@ def _load(source: MappedFile, *, crc: bool = True) -> Model:
     if version is None:
         if not model.records:
             raise ContainerError(
-                f"has no entry {MODEL!r} and no caches: it is a zip file, not a DLC", where=str(source.path)
+                f"has no entry {MODEL!r} and no caches: it is a zip file, not a DLC",
+                where=str(source.path),
+                code="XD601",
             )
         return model
     model.metadata["version"] = f"{version[0]}.{version[1]}"
@@ -141,6 +143,7 @@ def _version(source: MappedFile, entries: dict[str, Entry]) -> tuple[int, int] |
             f"is of format {major}.{minor}; only 3.0, and 4.0 or newer, are known",
             where=where,
             fix="convert the source model again",
+            code="XD603",
         )
     return major, minor
 

@@ -19,6 +19,7 @@ from xdlc.ir.graph import is_udo
 from xdlc.opdefs.source_match import Operand, UncoveredNode
 from xdlc.runtime import dynamic_dims
 from xdlc.runtime.htp.support import SocSupport, judge
+from xdlc.runtime.htp.unsupported_op import is_quantized
 from xdlc.runtime.onnx_evaluator import limited
 from xdlc.targets import Soc, find_soc
 
@@ -38,6 +39,7 @@ class Problem:
         fix: What to do about it.
         kind: Name of the error class.
         line: Line of the node in the model, where that is a text; 0 else.
+        code: Kind of the problem, like ``XD401``.
     """
 
     node: str
@@ -47,6 +49,7 @@ class Problem:
     fix: str
     kind: str
     line: int = 0
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +134,12 @@ def check(
             diagnostics.problems.append(problem)
     unbound = dynamic_dims.notice(model) if verdict is not None and model is not None else None
     notices = [notice for notice in diagnostics.notices if notice != unbound]  # it is one of the problems
-    notices += verdict.inner if verdict is not None else ()
+    if verdict is not None and model is not None:
+        notices += verdict.inner
+        if not any(map(is_quantized, model.graphs.values())):  # every float model has this problem there
+            early = [error for error in verdict.refused if error.code == "XD104"]
+            notices += [f"{error.problem} (XD104): quantize first, then check again" for error in early]
+            verdict = replace(verdict, refused=tuple(e for e in verdict.refused if e not in early))
     return _make_report(os.fspath(path), model, diagnostics.problems, soc, verdict, notices)
 
 
@@ -183,7 +191,9 @@ def _problem(error: XdlcError, by: str, source: str, sources: Mapping[str, str])
         where = None  # the row has it
     why = f"{where}: {error.problem}" if where else error.problem
     node = sources.get(error.node or "", error.node or "")
-    return Problem(node, error.op or "", by, why, error.fix or "", type(error).__name__, error.line)
+    return Problem(
+        node, error.op or "", by, why, error.fix or "", type(error).__name__, error.line, error.code
+    )
 
 
 def _fates(model: Model | None, ops: Sequence[Op]) -> tuple[Fate, ...]:

@@ -166,7 +166,7 @@ def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:
         is_pair = re.fullmatch(r"[\w.-]+/[\w.-]+", str(path)) and not place.parent.exists()
         if isinstance(error, FileNotFoundError) and (is_pair or re.fullmatch(r"[\w-]+", str(path))):
             fix = "check the path; load a model of transformers by its name, and convert the module"
-        raise StorageError(f"cannot be read: {reason}", where=str(path), fix=fix) from error
+        raise StorageError(f"cannot be read: {reason}", where=str(path), fix=fix, code="XD801") from error
     if framework is None and fitting:
         return fitting[0]
     if framework is not None:
@@ -176,6 +176,7 @@ def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:
                 f"is {fitting[0].model}, not {chosen.model}",
                 where=str(path),
                 fix=f"convert it with xdlc-convert or {fitting[0].tool}",
+                code="XD301",
             )
         return chosen
     models = models_of(importers.values())
@@ -184,8 +185,11 @@ def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:
             f"is neither {models} nor any other known format: {seen}",
             where=str(path),
             fix="check that the path names a complete model file",
+            code="XD301",
         )
-    raise ModelError(f"is {recognized.name}, not {models}", where=str(path), fix=recognized.fix_for(place))
+    raise ModelError(
+        f"is {recognized.name}, not {models}", where=str(path), fix=recognized.fix_for(place), code="XD301"
+    )
 
 
 def models_of(some: Iterable[Frontend]) -> str:

@@ -42,6 +42,7 @@ def mapped(
             f"needs bytes {offset} to {offset + nbytes} of {source.path.name}, which has {source.size}",
             where=where,
             fix="the data file is truncated or belongs to another model: get it again",
+            code="XD303",
         )
     return ir.MappedData(source, offset, tuple(shape), dtype)
 
@@ -87,6 +88,7 @@ def beside(model: Path, location: str, where: str) -> Path:
             f"its external data file {location!r} does not exist",
             where=where,
             fix=f"put {location!r} next to {model.name}",
+            code="XD303",
         )
     if near.stat().st_nlink > 1:
         raise ModelError(

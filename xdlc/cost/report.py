@@ -132,6 +132,7 @@ class CostReport:
                 f"moves {cost.traffic.dram:,} bytes from and to DRAM, more than {max_dram:,}",
                 where=f"graph {cost.graph!r}: {cost.soc}, {cost.vtcm_mb} MB of VTCM",
                 fix=f"start with op {cost.dearest()[0].op!r}: {cost.dearest()[0].reason}",
+                code="XD108",
             )
             for cost in self.devices
             if cost.traffic.dram > max_dram

@@ -249,6 +249,7 @@ class MappedFile:
                 f"has the CRC-32 {crc_of_bytes:08x} instead of {crc:08x}: its bytes are damaged",
                 where=where,
                 fix="get the file again",
+                code="XD602",
             )
         self._sums[place] = start, 0, 0, where  # no length changes: other threads look ranges up meanwhile
 

@@ -128,7 +128,9 @@ def open_file(path: PathLike) -> IO[bytes]:
         if isinstance(error, UsageError):
             raise
         fix = "write its content into a file, and name that" if error.strerror == _NO_FILE else _FIX_READ
-        raise StorageError(f"cannot be read: {error.strerror or error}", where=where, fix=fix) from error
+        raise StorageError(
+            f"cannot be read: {error.strerror or error}", where=where, fix=fix, code="XD801"
+        ) from error
 
 
 def read_bytes(path: PathLike, most: int) -> bytes:
@@ -142,7 +144,7 @@ def read_bytes(path: PathLike, most: int) -> bytes:
             return file.read(most + 1)
         except OSError as error:
             problem = f"cannot be read: {error.strerror or error}"
-            raise StorageError(problem, where=os.fspath(path), fix=_FIX_READ) from error
+            raise StorageError(problem, where=os.fspath(path), fix=_FIX_READ, code="XD801") from error
 
 
 def check_readable(path: PathLike) -> None:
@@ -161,7 +163,9 @@ def _note_read(where: str, held: os.stat_result) -> None:
 
 
 def _replaces(where: str) -> UsageError:
-    return UsageError("the output would replace the input", where=where, fix="choose another output path")
+    return UsageError(
+        "the output would replace the input", where=where, fix="choose another output path", code="XD208"
+    )
 
 
 def check_output(path: PathLike) -> str:
@@ -178,7 +182,7 @@ def check_output(path: PathLike) -> str:
     if used is not None and target not in used.both:
         if target in used.written or (identity and identity in used.written.values()):
             fix = "give each output a separate path"
-            raise UsageError("two outputs would be written to one file", where=where, fix=fix)
+            raise UsageError("two outputs would be written to one file", where=where, fix=fix, code="XD208")
         used.written[target] = identity
     return target
 
@@ -196,7 +200,7 @@ def _target(where: str) -> tuple[str, _Identity | None]:
         )
     if not status.st_mode & 0o222 or not os.access(target, os.W_OK):
         fix = "choose another path, or permit writing to the file"
-        raise StorageError("cannot be written: it is read-only", where=where, fix=fix)
+        raise StorageError("cannot be written: it is read-only", where=where, fix=fix, code="XD802")
     identity, used = (status.st_dev, status.st_ino), _used.get()
     if used is not None and used.reads(identity) and target not in used.both:
         raise _replaces(where)
@@ -213,7 +217,7 @@ def make_folder(folder: PathLike) -> None:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
         problem, fix = f"cannot be made: {error.strerror or error}", "choose a folder that you may write to"
-        raise StorageError(problem, where=os.fspath(folder), fix=fix) from error
+        raise StorageError(problem, where=os.fspath(folder), fix=fix, code="XD802") from error
 
 
 def replace_text(path: PathLike, text: str, *, executable: bool = False) -> None:

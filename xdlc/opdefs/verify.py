@@ -164,7 +164,7 @@ def verify_graph(graph: Graph, *, backend: str | None = None) -> list[Constraint
 
 def _error(graph: Graph, op: Op, problem: Problem) -> ConstraintError:
     where = f"graph {graph.name!r}: op {op.name!r} ({op.type})"
-    return ConstraintError(str(problem), where=where, fix=problem.fix, node=op.name, op=op.type)
+    return ConstraintError(str(problem), where=where, fix=problem.fix, node=op.name, op=op.type, code="XD110")
 
 
 def verify_op(op: Op, *, backend: str | None = None) -> list[str]:
@@ -198,6 +198,7 @@ def verify_udos(
             fix=problem.fix,
             node=op.name,
             op=op.type,
+            code="XD110",
         )
         for graph in model.graphs.values()
         for op in graph.ops

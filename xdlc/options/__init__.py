@@ -39,7 +39,7 @@ class Option:
         limits: Smallest and largest number; None: unlimited.
         metavar: Form of the value of the flag, with its unit.
         flags: Names of the flag, as click declares them; default: ``--name``, for a switch that is on by
-            default ``--name/--no_name``.
+            default ``--name/--no-name``.
     """
 
     help: str

@@ -49,6 +49,7 @@ def check_options(options: QuantOptions) -> None:
                 f"{arch.name} ({soc.name}) does not support {value}; supported: {accepted}",
                 where=spell(name),
                 fix="pass a supported value, or another target",
+                code="XD214",
             )
 
 
@@ -201,6 +202,7 @@ def _refusals(placement: Placement, precision: Precision, soc: Soc) -> list[Cons
             fix=fix,
             node=ops[0].name,
             op=kind,
+            code="XD106",
         )
         for (kind, value, accepted, fix), ops in kinds.items()
     ]

@@ -313,7 +313,7 @@ def check_kinds(graph: Graph, kinds: Iterable[str]) -> None:
     for name in kinds:
         if name not in names:
             hint = nearest_names(name, names) or f"outputs: {', '.join(names)}"
-            raise UsageError(f"no output {name!r}", where=spell("output_kind"), fix=hint)
+            raise UsageError(f"no output {name!r}", where=spell("output_kind"), fix=hint, code="XD211")
 
 
 def _kind_of_vector(kinds: set[str], length: int, values: Sequence[Array]) -> OutputKind:

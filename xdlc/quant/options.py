@@ -65,6 +65,7 @@ class QuantOptions(SimpleNamespace):
                 "HTP has no kernel for 16-bit weights with 8-bit activations",
                 where=spell("weights_bitwidth"),
                 fix=f"pass {spell('act_bitwidth', 16)} too, or {spell('weights_bitwidth', 8)}",
+                code="XD214",
             )
 
         steps = self.restrict_quantization_steps

@@ -24,7 +24,7 @@ from xdlc.quant.judge import judged, judged_by
 from xdlc.quant.op_specs import is_real
 from xdlc.quant.plan import Plan
 from xdlc.quant.storing import quantized_copy
-from xdlc.quant.verdicts import Verdict
+from xdlc.quant.verdicts import Verdict, too_few
 
 if TYPE_CHECKING:
     from xdlc.runtime.cpu import CpuSession
@@ -62,6 +62,7 @@ class Figure:
         equal = self.verdict.equal
         if equal is not None:
             words.append(f"{equal:.1%} equal" if self.sqnr is None else f"top-1 equal in {equal:.1%}")
+            words += filter(None, [too_few(self.verdict.rows)])
         return f"{self.output!r} {', '.join(words) or f'{self.verdict.kept:.1%} kept'}"
 
 

@@ -95,6 +95,7 @@ def _quantized(graph: Graph) -> UsageError:
         "is already quantized",
         where=f"graph {graph.name!r}",
         fix=f"add {spell('requantize', True)} to quantize its stored weights again, or use it as it is",
+        code="XD210",
     )
 
 

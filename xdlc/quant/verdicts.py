@@ -58,6 +58,9 @@ MOST_CHANNELS = 64
 MOST_VECTORS = 1024
 """Embeddings whose neighbours are compared."""
 
+LEAST_ROWS = 20
+"""Fewer rows with labels are too few to judge by."""
+
 _Z = 1.645
 """Standard errors of the one-sided bound of 95 %."""
 
@@ -76,6 +79,7 @@ class Verdict:
         doubt: Why the samples are too few to judge by; empty: they are enough.
         place: The part of the output that keeps least; empty: the whole.
         equal: Share of equal labels, or of rows with the same largest element; None: neither counts.
+        rows: How many labels or rows that share is of.
         kind: What it was taken for.
         output: Its name.
     """
@@ -86,6 +90,7 @@ class Verdict:
     doubt: str = ""
     place: str = ""
     equal: float | None = None
+    rows: int = 0
     kind: OutputKind = OutputKind.SIGNAL
     output: str = ""
 
@@ -103,6 +108,11 @@ class Verdict:
         """Return the measures in a few words."""
         text = ", ".join(filter(None, (self.words, self.doubt)))
         return f"{self.place}: {text}" if self.place else text
+
+
+def too_few(rows: int) -> str:
+    """Return that rows are too few to judge by; empty: they are enough."""
+    return "" if rows >= LEAST_ROWS else f"too few samples to judge ({rows})"
 
 
 def is_picture(shape: Sequence[int]) -> bool:
@@ -174,7 +184,8 @@ def _of_labels(pairs: Pairs, threshold: float) -> Verdict:
     if len(labels) < len(pairs):
         return Verdict(0.0, 0.0, "different numbers of labels", equal=0.0)
     equal = float(np.mean([same.mean() for _, _, same in labels]))
-    return replace(_agreement(labels, f"{equal:.1%} equal"), equal=equal)
+    rows = sum(same.size for _, _, same in labels)
+    return replace(_agreement(labels, f"{equal:.1%} equal"), equal=equal, rows=rows)
 
 
 def _of_classes(pairs: Pairs, threshold: float) -> Verdict:
@@ -192,7 +203,7 @@ def _of_classes(pairs: Pairs, threshold: float) -> Verdict:
     verdict = _agreement(labels, f"top-1 equal in {equal / total:.1%}")
     is_lost = float(np.median([sqnr(exact, rounded) for exact, rounded in pairs])) < LOST_DB
     at_most = verdict.kept if is_lost else verdict.at_most
-    return replace(verdict, at_most=at_most, equal=equal / total)
+    return replace(verdict, at_most=at_most, equal=equal / total, rows=total)
 
 
 def _agreement(labels: Sequence[tuple[Array, Array, Array]], words: str) -> Verdict:

@@ -48,7 +48,7 @@ def check_shape(tensor: Tensor, shape: Sequence[int]) -> None:
         layout = _LAYOUTS.get(fix)
         if layout is not None:
             fix += f", or convert with {spell('desired_input_layout')} {quote(tensor.name)} {layout}"
-        raise UsageError(problem, fix=fix)
+        raise UsageError(problem, fix=fix, code="XD206")
 
 
 def fits(shape: Sequence[int], expected: Sequence[int], open_axes: Collection[int] = ()) -> bool:

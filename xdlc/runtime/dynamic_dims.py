@@ -59,6 +59,7 @@ def open_problem(model: Model) -> ConstraintError | None:
         fix=f"bind them when converting, for example with {_options(inputs, symbols)}",
         node=inputs[0].name,
         op="input",
+        code="XD105",
     )
 
 

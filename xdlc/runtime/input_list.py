@@ -209,6 +209,10 @@ def read_input_list(
             problems.append(error)
         if len(problems) >= MOST_PROBLEMS:
             break
+    missing = [problem for problem in problems if problem.code == "XD803"]
+    if len(missing) > 1:  # one cause: the current folder
+        missing[0].problem += f", nor {len(missing) - 1} other file(s) of the list"
+        problems = [problem for problem in problems if problem not in missing[1:]]
     raise_all(problems, where=str(path))
     if not lines:
         raise UsageError(
@@ -279,6 +283,7 @@ def _files(
                     f"the model has {len(inputs)} inputs, and {word!r} names none of them",
                     where=where,
                     fix="write name:=path for each of: " + ", ".join(inputs),
+                    code="XD206",
                 )
             name, rest = needed[0], word
         if name not in inputs:
@@ -320,7 +325,10 @@ def _size(path: Path, where: str) -> int:
         with open_file(path) as file:
             return os.fstat(file.fileno()).st_size
     except StorageError as error:
-        raise StorageError(f"{path} {error.problem}", where=where, fix=FIX_PATH) from error
+        folders = Path(where.rpartition(":")[0]).absolute().parents
+        near = next((folder for folder in folders if (folder / path).is_file()), None)
+        fix = FIX_PATH if near is None else f"run the tool in {near}, where the path starts"
+        raise StorageError(f"{path} {error.problem}", where=where, fix=fix, code="XD803") from error
 
 
 def _checked(path: Path, tensor: Tensor, native: bool, where: str) -> InputFile:
@@ -335,7 +343,7 @@ def _checked(path: Path, tensor: Tensor, native: bool, where: str) -> InputFile:
         unit = _nbytes(tensor, array_files.unit_shape(tensor), is_stored)
         kind = tensor.dtype.name if is_stored else "float32"
         problem, fix = array_files.size_problem(path, size, unit, tensor, kind)
-        raise UsageError(problem, where=where, fix=fix)
+        raise UsageError(problem, where=where, fix=fix, code="XD206")
     return InputFile(path, tensor, native, shape)
 
 
@@ -379,6 +387,7 @@ def _checked_npy(path: Path, tensor: Tensor, native: bool, where: str) -> InputF
             fix=array_files.shape_fix(array.shape, tensor.shape, tensor.dynamic_axes)
             if array.dtype.kind in "biuf"
             else "save an array of numbers in the shape of the input",
+            code="XD206",
         )
     return InputFile(path, tensor, native, shape)
 

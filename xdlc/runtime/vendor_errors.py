@@ -12,12 +12,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
-from xdlc.errors import UsageError, nearest_names
+from xdlc.errors import UsageError, nearest_names, problem_table
 from xdlc.ir.files import read_bytes
+from xdlc.version import DOCUMENTATION
 
 MOST_BYTES, LONGEST_LINE, MOST_READ = 16 << 20, 600, 10_000
 """Limits: bytes of a log file, what is read of a line, and different lines with signs of errors."""
 _FASTRPC = 0x8000_0400
+_XDLC = r"XD\d{3}"
 _NAME = re.compile(r"\bQNN_[A-Z_]*ERROR_[A-Z_]+\b")
 _NUMBER = re.compile(
     r"(?:err(?:or)?|fail(?:ed|ure)?|status|code|return(?:s|ed)|result)\b[^0-9\n]{0,24}?\b(0x[0-9a-f]{1,16}|\d{1,10})\b",
@@ -146,6 +148,8 @@ class Explanation:
         fix: What to do about it.
         line: Line of the file where it is first, from 1; 0 if no file was read.
         count: How often the file has it.
+        example: A call that may end with it; empty for the vendor's errors.
+        page: Page of the documentation that shows how to solve it; empty for the vendor's errors.
     """
 
     subject: str
@@ -154,15 +158,17 @@ class Explanation:
     fix: str
     line: int = 0
     count: int = 1
+    example: str = ""
+    page: str = ""
 
 
 def explain(subject: str | int | os.PathLike[str]) -> list[Explanation]:
     """Return the meaning of an error number, its name, a log line, or a log file.
 
     Args:
-        subject: A number, decimal or hexadecimal (``5005``, ``"0x138d"``), a name
-            (``"QNN_GRAPH_ERROR_FINALIZE_FAILED"``), a line, or the path of a file, of which each error is
-            counted once for all lines.
+        subject: A code of xdlc (``"XD104"``), a number, decimal or hexadecimal (``5005``, ``"0x138d"``), a
+            name (``"QNN_GRAPH_ERROR_FINALIZE_FAILED"``), a line, or the path of a file: each error of a file
+            is counted once for all its lines.
 
     Returns:
         The explanations in the order of the lines; none if nothing known is there.
@@ -182,6 +188,8 @@ def explain(subject: str | int | os.PathLike[str]) -> list[Explanation]:
         return _of_file(Path(text))
     if re.fullmatch(r"0[xX][0-9a-fA-F]{1,16}|-?\d{1,20}", text):
         return [_of_number(int(text, 0 if text[1:2] in "xX" else 10))]
+    if re.fullmatch(_XDLC, text.upper()):
+        return [_of_code(text.upper())]
     if re.fullmatch(r"\w+", text) and "ERROR" in text.upper():
         return [_of_number(_number_of(text))]
     return _grouped(text[: LONGEST_LINE * 100].splitlines())
@@ -230,6 +238,21 @@ def _of_number(number: int) -> Explanation:
     return Explanation(shown, component, f"not known; {component} has {starts[place]} to {end}{hint}", fix)
 
 
+def _of_code(code: str) -> Explanation:
+    """Return the explanation of a code of xdlc.
+
+    Raises:
+        UsageError: If there is no such code.
+    """
+    kinds = problem_table()["problems"]
+    if code not in kinds:
+        raise UsageError(f"there is no code {code}", fix=nearest_names(code, kinds))
+    entry = kinds[code]
+    page = f"{DOCUMENTATION}/{entry['page'].removesuffix('.md')}.html"
+    title = f"{code} {entry['title']}"
+    return Explanation(title, "xdlc", entry["why"], entry["fix"], example=entry["example"], page=page)
+
+
 def _number_of(name: str) -> int:
     """Return the number of a name, with or without ``QNN_``.
 
@@ -247,6 +270,9 @@ def _number_of(name: str) -> int:
 
 def _of_line(text: str) -> Iterator[Explanation]:
     """Yield explanations of a line: of a known text, and of its first error."""
+    if own := re.search(rf"\[({_XDLC})\]", text):
+        yield _of_code(own[1])
+        return
     table, shown = _table(), text.strip()[:160]
     small = text.lower()
     row = next((rest for pattern, *rest in table["lines"] if pattern.search(small)), None)

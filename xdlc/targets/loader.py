@@ -172,7 +172,7 @@ def find_soc(name_or_id: str | int) -> Soc:
     names = [name for soc in all_socs() for name in (soc.name, *soc.aliases)]
     usual = "use the part's name, like sm8650 (adb shell getprop ro.soc.model), or a QNN soc_model id like 57"
     fix = nearest_names(word, names, most=6) or usual
-    raise UsageError(f"unknown SoC {name_or_id!r}", fix=fix)
+    raise UsageError(f"unknown SoC {name_or_id!r}", fix=fix, code="XD203")
 
 
 CAPABILITIES = tuple(field.name for field in fields(Arch) if field.type == "bool")

@@ -50,6 +50,8 @@ class ChildDiedError(BackendError):
         is_late: Whether it was ended because it took too long.
     """
 
+    code = "XD705"
+
     def __init__(self, how: str, tail: str, status: int | None = None, *, is_late: bool = False) -> None:
         super().__init__(f"a child process {how}{tail}")
         self.how, self.tail, self.step = how, tail, ""

@@ -41,7 +41,7 @@ def test_flags(nets, tmp_path, tool, flags):
 def test_what_is_missing_is_named_in_flags_and_in_options(nets):
     done = CliRunner().invoke(caffe2_to_dlc.main, ["-p", str(nets[0])])
     assert "--weights" in done.stderr
-    assert "--input_dim data" in done.stderr
+    assert "--input-dim data" in done.stderr
     with pytest.raises(UsageError) as caught:
         xdlc.convert(nets[0])
     assert "give weights " in str(caught.value.fix)

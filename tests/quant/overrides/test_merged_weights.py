@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from onnx import helper, numpy_helper
 
 import xdlc
-from xdlc.cli.tools import onnx_to_dlc, quant
+from xdlc.cli.tools import onnx_to_dlc, quantize
 from xdlc.errors import UsageError
 from xdlc.ir import AxisScaleOffset, ScaleOffset
 from xdlc.quant.overrides.export import export_encodings
@@ -145,7 +145,7 @@ def test_the_command_line_leads_to_the_same(tmp_path):
         words = ["-l", tmp_path / "list.txt", "-o", target, "--act_bitwidth", 16, *after]
         for tool, given in (
             (onnx_to_dlc, ["-i", path, "-o", source, *before]),
-            (quant, ["-i", source, *words]),
+            (quantize, ["-i", source, *words]),
         ):
             result = CliRunner().invoke(tool.main, list(map(str, given)))
             assert result.exit_code == 0, result.output

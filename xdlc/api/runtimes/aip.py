@@ -47,7 +47,7 @@ def _examine(name: str, soc: Soc | None) -> RuntimeState:
 
         if soc is not None and not soc.hta:
             fix = "choose one of " + ", ".join(each.name for each in all_socs() if each.hta)
-            raise ConstraintError(f"{soc.name} has no HTA", fix=fix)
+            raise ConstraintError(f"{soc.name} has no HTA", fix=fix, code="XD109")
         with _open(hta.prepare(model).model) as session:
             return session.run({"x": stored}, native=True)["y"]
 

@@ -1,37 +1,41 @@
-"""``xdlc-explain``: error numbers and log lines of the vendor's libraries."""
+"""``xdlc-explain``: errors of xdlc, and of the vendor's libraries."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 
 import click
 
 from xdlc.cli.text import clean
-from xdlc.cli.tool import show, tool
+from xdlc.cli.tool import result, show, tool
 
 
 @tool(
-    "xdlc-explain", epilog="The exit code is 0 if something was explained, and 1 if no known error was found."
+    "xdlc-explain", epilog="The exit code is 0 if xdlc explained something, and 1 if it found no known error."
 )
 @click.argument("subject", metavar="CODE|LINE|FILE", nargs=-1, required=True)
 @click.pass_context
 def main(context: click.Context, subject: tuple[str, ...]) -> None:
-    """Explain errors of the vendor's libraries: component, cause and fix.
+    """Explain errors of xdlc and of the vendor's libraries: cause and fix.
 
-    CODE is a number, decimal or hexadecimal, or a name like QNN_GRAPH_ERROR_FINALIZE_FAILED; LINE a line of a
-    log, in quotes; FILE a log, of which each error is shown once, with its number of lines.
+    CODE is a code of xdlc like XD104, a number of the vendor, decimal or hexadecimal, or a name like
+    QNN_GRAPH_ERROR_FINALIZE_FAILED. LINE is a line of a log, in quotes. FILE is a log: xdlc shows each error
+    once, with its number of lines.
     """
     from xdlc import explain
 
-    several = all(re.fullmatch(r"0[xX][0-9a-fA-F]+|-?\d+|\w*ERROR\w*", word) for word in subject)
+    several = all(re.fullmatch(r"0[xX][0-9a-fA-F]+|-?\d+|\w*ERROR\w*|[xX][dD]\d+", word) for word in subject)
     texts = subject if several else (" ".join(subject),)
     explanations = [explanation for text in texts for explanation in explain(text)]
+    result(explanations=[asdict(explanation) for explanation in explanations])
     for explanation in explanations:
         times = f", {explanation.count} times" if explanation.count > 1 else ""
         place = f"line {explanation.line}{times}: " if explanation.line else ""
         show(f"{place}{clean(explanation.subject)}")
-        for name in ("component", "cause", "fix"):
-            show(f"  {name}: {clean(getattr(explanation, name))}")
+        for name in ("component", "cause", "fix", "example", "page"):
+            if text := getattr(explanation, name):
+                show(f"  {name}: {clean(text)}")
     if not explanations:
         show("no known error was found")
         context.exit(1)

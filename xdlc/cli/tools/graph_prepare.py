@@ -12,44 +12,45 @@ from click.core import ParameterSource
 
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target, derived_path
-from xdlc.cli.params import all_of, flags_of, port_flags, stated
-from xdlc.cli.tool import notice, show, tool
+from xdlc.cli.params import DEFAULT_SOC, all_of, flags_of, port_flags, stated
+from xdlc.cli.tool import notice, output, show, tool, written
 from xdlc.errors import UsageError
 from xdlc.options.graphs import CompileOptions, EditOptions
 
 if TYPE_CHECKING:
     from xdlc.ir import Model
 
-DEFAULT_SOC = "sm8650"  # of the vendor's tool
 _OWN = ("check", "outputs", "mode", "sdk")
-_WITH = (*_OWN, "source")
+_WITH = (*_OWN, "source", "socs")
 
 
 _CHECK = all_of(
     click.option(
         "--check",
+        is_flag=False,
+        flag_value="",
         callback=params.names,
-        metavar="SOC,SOC..",
-        help="Compile nothing: list which caches in the DLC are usable on these devices.",
+        metavar="[SOC,SOC..]",
+        help="Compile nothing: list which caches in the DLC are usable on these SoCs, or those of --soc.",
     ),
     click.option(
         "--outputs",
         callback=params.names,
         metavar="T1,T2",
-        help="With --check: required output tensors.  [default: the graph's outputs]",
+        help="With --check: require these output tensors.  [default: the graph's outputs]",
     ),
     click.option(
         "--mode",
         type=click.Choice(["permissive", "strict"]),
-        help="With --check: permissive: caches must run; strict: caches must use the device "
-        "fully.  [default: permissive]",
+        help="With --check: permissive accepts caches that run; strict accepts caches that use the "
+        "device fully.  [default: permissive]",
     ),
     click.option(
         "--sdk",
-        "--runtime_version",
+        "--runtime-version",
         "sdk",
         metavar="VERSION",
-        help="With --check: SDK of the devices.  [default: installed here]",
+        help="With --check: assume this SDK on the devices.  [default: installed here]",
     ),
 )
 """The flags of checking."""
@@ -60,42 +61,37 @@ _SEVERAL = {"multiple": True, "callback": None, "type": str}
 
 @tool(
     "xdlc-graph-prepare",
-    epilog="Flags that change outputs, types or dimensions also change the network in the result, so that "
-    "graph and caches agree. With --check, the exit code is 0 if every device has a usable cache, 5 if one "
-    "has none, and 2 if a name is not known.",
+    epilog="Flags that change outputs, types or dimensions also change the network in the result, so "
+    "that graph and caches agree. With --check, the exit code is 0 if every SoC has a usable cache, 5 if a "
+    "SoC has no usable cache, and 2 if a name is unknown.",
 )
-@click.option("--input_dlc", "-i", "source", type=params.INPUT_FILE, required=True, help="The DLC.")
+@params.DLC
+@params.output("Write the result to this file.  [default: <input>_cached.dlc]", "--output-dlc")
 @click.option(
-    "--output_dlc",
-    "-o",
-    "target",
-    type=params.OUTPUT_FILE,
-    help="The result.  [default: <input>_cached.dlc]",
-)
-@click.option(
-    "--htp_socs",
+    "--soc",
+    "--htp-socs",
     "socs",
     callback=params.names,
     metavar="SOC,SOC..",
-    help=f"SoCs to compile for, like sm8550,sm8650; one cache each.  [default: {DEFAULT_SOC}]",
+    help=f"Compile for these SoCs, like sm8550,sm8650: one cache each.  [default: {DEFAULT_SOC}]",
 )
 @click.option(
-    "--export_binary",
+    "--export-binary",
     "exported",
     type=params.OUTPUT_FILE,
     metavar="FILE.bin|FOLDER",
-    help="Write each cache as a context binary too, named after DLC and SoC in a folder. Without -o no DLC "
-    "is written. Caches in the DLC that are up to date are not compiled again.",
+    help="Write each cache also as a context binary, in a folder with the names of DLC and SoC. "
+    "Without -o xdlc writes no DLC. It does not compile caches again that are up to date.",
 )
 @click.option(
-    "--export_epcontext",
+    "--export-epcontext",
     "contexts",
     type=params.OUTPUT_FILE,
     metavar="FOLDER",
-    help="Write ONNX models of one EPContext node for onnxruntime's QNN provider, one for each graph, with "
-    "the cache of each SoC beside them, as with --export_binary.",
+    help="Write ONNX models of one EPContext node for onnxruntime's QNN provider, one for each "
+    "graph, with the cache of each SoC next to them.",
 )
-@click.option("--embed_context", is_flag=True, help="With --export_epcontext: put caches into the models.")
+@click.option("--embed-context", is_flag=True, help="With --export-epcontext: put caches into the models.")
 @flags_of(
     CompileOptions,
     without=("jobs", "timeout"),
@@ -105,7 +101,7 @@ _SEVERAL = {"multiple": True, "callback": None, "type": str}
         "htp_dlbc": _SWITCH,
     },
 )
-@click.option("--no_verify", is_flag=True, help="Store caches without a proof.")
+@click.option("--no-verify", is_flag=True, help="Store caches without a proof.")
 @flags_of(
     EditOptions,
     without=("input_dimensions",),
@@ -115,15 +111,15 @@ _SEVERAL = {"multiple": True, "callback": None, "type": str}
 @params.template_flag("custom_io_config", "custom_io")
 @all_of(*params.dimension_flags)
 @click.option(
-    "--memorymapped_buffer_hint",
+    "--memorymapped-buffer-hint",
     default=False,
-    help="Ignored; a device decides where its buffers are.",
+    help="Ignore this flag; a device decides where its buffers are.",
     **_SWITCH,
 )
 @click.option(
-    "--udo_package_path",
+    "--udo-package-path",
     metavar="LIBRARY",
-    help="Ignored; UDOs stay on the CPU, see --partition.",
+    help="Ignore this flag; UDOs stay on the CPU, see --partition.",
 )
 @_CHECK
 def main(
@@ -149,8 +145,8 @@ def main(
 ) -> None:
     """Add compiled HTP caches to a DLC.
 
-    They come from the vendor's own compiler, one for each SoC. Where some SoCs fail, the result has the
-    caches of the others, and the exit code is not 0.
+    The vendor's own compiler makes a cache for each SoC. If a SoC fails, the result has the caches of the
+    remaining SoCs, and the exit code is not 0.
     """
     from xdlc import api
     from xdlc.cli.cache_records import summary
@@ -160,7 +156,7 @@ def main(
     from xdlc.runtime.htp.context_binary import binary_names
 
     if _is_check(click.get_current_context().params):
-        _show_verdicts(source, check, outputs, mode, sdk)
+        _show_verdicts(source, (*check, *socs), outputs, mode, sdk)
         return
     if dump_custom_io_config_template is not None:
         from xdlc.cli.report import write_template
@@ -169,20 +165,20 @@ def main(
         return
     if udo_package_path is not None:
         notice(
-            "--udo_package_path is ignored: libraries that prepare UDOs for HTP are built with the vendor's "
+            "--udo-package-path is ignored: libraries that prepare UDOs for HTP are built with the vendor's "
             "SDK and loaded by its tool alone; use --partition, which leaves such ops to the CPU"
         )
     if no_verify and verify is not None:
-        raise UsageError("--verify and --no_verify exclude each other", fix="omit one of the two")
+        raise UsageError("--verify and --no-verify exclude each other", fix="omit one of the two")
     if no_verify and options["verify_budget"] is not None:
-        raise UsageError("--verify_budget has no effect with --no_verify", fix="omit one of the two")
+        raise UsageError("--verify-budget has no effect with --no-verify", fix="omit one of the two")
     dims = params.dims_of(input_names, input_dimensions)
     if memorymapped_buffer_hint:
-        notice("--memorymapped_buffer_hint is ignored: a device decides where its buffers are")
+        notice("--memorymapped-buffer-hint is ignored: a device decides where its buffers are")
     stored = api.load(source)
     export = partial(_export, source, exported, contexts, embed_context)
     if embed_context and contexts is None:
-        raise UsageError("--embed_context has no effect", fix="add --export_epcontext FOLDER, or omit it")
+        raise UsageError("--embed-context has no effect", fix="add --export-epcontext FOLDER, or omit it")
     if (exported or contexts) and not stored.graphs:
         export(stored, socs or [cache.soc for cache in caches(stored)])
         return
@@ -210,7 +206,7 @@ def main(
     if prepared.done and target is not None:
         with bars.steps("writing"):
             prepared.model.save(target)
-        show(f"written: {target}")
+        written(target)
     export(prepared.model, prepared.done)
     raise_all(by_cause(prepared))
 
@@ -242,13 +238,13 @@ def _export(
     for soc, path in files.items():
         with folder_for(path):
             replace_file(path, binary_of(model, soc).write_to)
-        show(f"written: {path}")
+        written(path)
     if contexts is None:
         return
     for soc in socs:
         with folder_for(contexts / "model.onnx"):
             for path in export_epcontext(model, contexts, source.stem, soc, embed=embed):
-                show(f"written: {path}")
+                written(path)
 
 
 def _is_check(flags: Mapping[str, Any]) -> bool:
@@ -263,8 +259,10 @@ def _is_check(flags: Mapping[str, Any]) -> bool:
         for param in context.command.params
         if param.name in flags and context.get_parameter_source(param.name) == ParameterSource.COMMANDLINE
     ]
-    check = bool(flags["check"])
-    wrong = [param.opts[0] for param in options if (param.name not in _WITH if check else param.name in _OWN)]
+    check = any(param.name == "check" for param in options)
+    wrong = [
+        param.opts[-1] for param in options if (param.name not in _WITH if check else param.name in _OWN)
+    ]
     if wrong and check:
         raise UsageError(
             f"{wrong[0]} has no effect with --check, which compiles nothing", fix="omit one of the two"
@@ -289,11 +287,11 @@ def _show_verdicts(
     from xdlc.runtime.htp.cache_verdict import device_soc, lacking, table
     from xdlc.runtime.htp.support import judge
 
-    devices = list(dict.fromkeys(map(device_soc, check)))
+    devices = list(dict.fromkeys(map(device_soc, check or (DEFAULT_SOC,))))
     model = api.load(source)
     rows = table(model, devices, outputs=outputs or None, modes=[mode or "permissive"], sdk=sdk)
     for line in table_lines({"verdicts": [row.words() for row in rows], "without_htp": []}):
-        click.echo(line)
+        output(line)
     for soc in devices if any(map(has_control_flow, model.graphs.values())) else ():
         for line in judge(model, soc).inner:
             show(f"{soc.name}: {line}")

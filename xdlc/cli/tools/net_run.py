@@ -31,93 +31,97 @@ _PER_OP = ("moderate", "detailed")
 
 @tool(
     "xdlc-net-run",
-    epilog="Result N of the list goes to OUTPUT_DIR/Result_N/<tensor>.raw, float32 unless native files "
-    "are requested; a slash in a tensor's name makes a folder. A dynamic dimension of the DLC follows "
-    "from the size of the input's raw file; inputs with several of them take .npy files, which state "
-    "their shapes. Lists of several graphs have commas between them, __ omits a graph; results are in "
-    "OUTPUT_DIR/<graph>/Result_N then.",
+    epilog="Result N of the list goes to OUTPUT/Result_N/<tensor>.raw, as float32 unless you request native "
+    "files. A slash in a tensor's name makes a folder. A dynamic dimension of the DLC follows from the size "
+    "of the input's raw file; inputs with several of them need .npy files. For several graphs, write lists "
+    "with commas between them, and __ for a graph to omit. Results then go to OUTPUT/<graph>/Result_N.",
+)
+@params.source(
+    "DLC", "Run this DLC, or with --runtime htp this context binary.", "--container", "--input-dlc"
+)
+@params.listing("Run the samples of this list, one a line.")
+@click.option(
+    "--samples",
+    type=params.FilePath(path_type=Path),
+    metavar="FOLDER|LIST",
+    help="Convert, quantize, prepare and measure a source model with these calibration samples. The files go "
+    "to the output folder.",
 )
 @click.option(
-    "--container",
-    "source",
-    type=params.INPUT_FILE,
-    required=True,
-    help="The DLC, or with --runtime htp a context binary.",
+    "--svg", type=params.OUTPUT_FILE, help="With --samples: draw the way of the model to this file."
 )
-@click.option(
-    "--input_list", type=params.INPUT_FILE, required=True, help="Input list: one line per inference."
-)
-@click.option(
-    "--output_dir",
-    type=params.OUTPUT_FILE,
+@params.output(
+    "Write the results to this folder.",
+    "--output-dir",
+    name="output_dir",
+    metavar="FOLDER",
     default=Path("output"),
     show_default=True,
-    help="Folder of the results.",
 )
 @click.option(
     "--runtime",
     type=click.Choice(module_names("xdlc.api.runtimes")),
     default="cpu",
     show_default=True,
-    help="Runtime: cpu, onnxruntime; htp, the vendor's emulation of the DSP; aip, like --use_aip.",
+    help="Choose the runtime. cpu: onnxruntime; htp: the vendor's emulation of the DSP; aip: like --use-aip.",
 )
 @flags_of(
     RunOptions,
     without=("outputs", "quantized", "plain", "threads", "kernels", "notify", *options_of(KernelOptions)),
 )
 @click.option(
-    "--enable_init_cache",
+    "--enable-init-cache",
     is_flag=True,
-    help="Store a cache that had to be compiled, and use it in later runs (htp only).",
+    help="Store a cache that xdlc compiles, and use it in later runs (htp only).",
 )
 @click.option(
-    "--storage_dir",
+    "--storage-dir",
     type=params.OUTPUT_FILE,
-    help="Folder of caches of --enable_init_cache.  [default: OUTPUT_DIR]",
+    help="Keep the caches of --enable-init-cache in this folder.  [default: the folder of --output]",
 )
 @click.option(
-    "--use_native_input_files",
+    "--use-native-input-files",
     "native_in",
     is_flag=True,
-    help="Read raw files in the inputs' own types; integers are read so in any case.",
+    help="Read raw files in the inputs' own types. xdlc always reads integers so.",
 )
 @click.option(
-    "--use_native_output_files",
+    "--use-native-output-files",
     "native_out",
     is_flag=True,
     help="Write results in the tensors' own types, as <tensor>_native.raw.",
 )
 @click.option(
-    "--native_input_tensor_names",
+    "--native-input-tensor-names",
     "native_names",
     metavar="GRAPH:T1,T2;..",
-    help="Inputs whose raw files have the input's data type, instead of --use_native_input_files.",
+    help="Read the raw files of these inputs in their own type, instead of --use-native-input-files.",
 )
 @click.option(
-    "--set_output_tensors",
+    "--set-output-tensors",
     "tensors",
     multiple=True,
     metavar="T1,T2",
-    help="Tensors to write beside the graph's outputs: with a cache those that it was compiled for, with "
-    "sections those between them. 'GRAPH T1,T2' for one of several graphs.",
+    help="Write these tensors besides the graph's outputs. A cache has the tensors that it was "
+    "compiled for, sections those between them. 'GRAPH T1,T2' names one of several graphs.",
 )
 @click.option(
-    "--set_output_layers",
+    "--set-output-layers",
     "layers",
     multiple=True,
     metavar="OP1,OP2",
-    help="Ops whose outputs are written too.",
+    help="Write the outputs of these ops too.",
 )
 @click.option(
-    "--set_unconsumed_as_output", "unread", is_flag=True, help="Also write tensors that no op reads."
+    "--set-unconsumed-as-output", "unread", is_flag=True, help="Write tensors that no op reads too."
 )
-@click.option("--dump_all_tensors", "every", is_flag=True, help="Write every tensor that an op computes.")
+@click.option("--dump-all-tensors", "every", is_flag=True, help="Write every tensor that an op computes.")
 @all_of(*params.dimension_flags)
 @click.option(
-    "--num_inferences",
+    "--num-inferences",
     type=click.IntRange(1, 1_000_000),
     metavar="N",
-    help="Number of inferences: the list is repeated, or cut. Results are those of the first pass.",
+    help="Run this many inferences: xdlc repeats the list, or cuts it. Results are those of the first pass.",
 )
 @click.option(
     "--duration",
@@ -126,21 +130,26 @@ _PER_OP = ("moderate", "detailed")
     help="Repeat the list until this time is over.",
 )
 @click.option(
-    "--keep_num_outputs", type=click.IntRange(0), metavar="N", help="Write no more results.  [default: all]"
+    "--keep-num-outputs",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Write at most this many results.  [default: all]",
 )
 @click.option(
-    "--profiling_level",
+    "--profiling-level",
     "level",
     type=click.Choice(["off", "basic", "moderate", "detailed"]),
     default="off",
     show_default=True,
-    help="Times on this machine, printed and in OUTPUT_DIR/profile.csv: basic, of inferences; moderate and "
-    "detailed, of each op too (cpu only).",
+    help="Measure times on this machine, print them and write profile.csv. basic: of inferences; "
+    "moderate and detailed: of each op too (cpu only).",
 )
 @kernel_flags
 def main(
     source: Path,
-    input_list: Path,
+    input_list: Path | None,
+    samples: Path | None,
+    svg: Path | None,
     output_dir: Path,
     runtime: str,
     input_names: tuple[str, ...],
@@ -149,14 +158,19 @@ def main(
 ) -> None:
     """Run a DLC on inputs from files.
 
-    Every line of the input list is one inference; its outputs are written as files.
+    Every line of the input list is one inference. xdlc writes its outputs as files.
     """
+    if samples is not None:
+        _all_steps(source, samples, output_dir, options["soc"], svg)
+        return
+    if input_list is None:
+        raise UsageError("no samples are named", fix="name a list: -l FILE; for a source model --samples")
     dims = params.dims_of(input_names, input_dimensions)
     options["several"] = bool(dims) or ("," in str(input_list) and not os.path.isfile(input_list))
     chosen = _checked(runtime, options)
     if options["level"] in _PER_OP and not chosen.times_ops:
         notice(
-            f"--profiling_level {options['level']} times inferences, like basic: the emulation of a "
+            f"--profiling-level {options['level']} times inferences, like basic: the emulation of a "
             "device measures no op times"
         )
         options["level"] = "basic"
@@ -183,9 +197,9 @@ def main(
         if [*lists.values()] == [input_list] and name is None and "graph" in chosen.options:
             lists = {_fitting(model, input_list, options): input_list}
     if options["enable_init_cache"] and not chosen.compiles:
-        notice("--enable_init_cache has no effect: the CPU runs without a cache")
+        notice("--enable-init-cache has no effect: the CPU runs without a cache")
     elif options["storage_dir"] is not None and not options["enable_init_cache"]:
-        notice("--storage_dir has no effect without --enable_init_cache")
+        notice("--storage-dir has no effect without --enable-init-cache")
     named = {name: options.pop(name) for name in options_of(KernelOptions)}
     with api.kernels(model, **named) as kernels:
         folders = {} if [*lists.values()] == [input_list] else output_path.paths_of(lists, "graph")
@@ -201,6 +215,23 @@ def main(
             notice(f"{unused} is unused: it implements no op of the model")
 
 
+def _all_steps(source: Path, samples: Path, folder: Path, soc: str | None, svg: Path | None) -> None:
+    """Make a prepared DLC of a source model; print where files are, and one line of figures."""
+    from xdlc import api
+    from xdlc.ir.files import replace_text
+    from xdlc.page.svg import pipeline
+
+    with bars.steps("converting") as step:
+        built = api.build(source, samples, soc or "sm8650", folder, notify=notice, step=step)
+    for stage in built.stages[1:]:
+        show(f"written: {stage.path}")
+    show(f"report: {built.report}")
+    if svg is not None:
+        replace_text(svg, pipeline(built.as_dict()))
+        show(f"picture: {svg}")
+    show(str(built))
+
+
 def _checked(name: str, options: Mapping[str, Any]) -> Runtime:
     """Return the runtime; refuse options that it does not have.
 
@@ -212,16 +243,16 @@ def _checked(name: str, options: Mapping[str, Any]) -> Runtime:
     chosen = api.runtime_with(name, params.stated(options))
     if options["validate"] and options["mode"] == "always_generate_new":
         raise UsageError(
-            "--validate_cache requires a cache, always_generate_new uses none", fix="omit one of the two"
+            "--validate-cache requires a cache, always_generate_new uses none", fix="omit one of the two"
         )
     if chosen.name == "aip" and options["several"]:
         raise UsageError(
-            "--use_aip runs the main graph as it was compiled",
-            fix="omit --use_aip, or --input_dimensions and further input lists",
+            "--use-aip runs the main graph as it was compiled",
+            fix="omit --use-aip, or --input-dimensions and further input lists",
         )
     if options["native_names"] and options["native_in"]:
         raise UsageError(
-            "--native_input_tensor_names and --use_native_input_files exclude each other",
+            "--native-input-tensor-names and --use-native-input-files exclude each other",
             fix="omit one of the two",
         )
     return chosen

@@ -1,4 +1,4 @@
-"""``xdlc-quantize`` and ``xdlc-quant``: quantize, and prepare in the same call."""
+"""``xdlc-quantize``: a DLC quantized with samples, and prepared in the same call."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import click
 
 from xdlc.cli import bars, params, quant_flow
 from xdlc.cli.output_path import check_target, derived_path
-from xdlc.cli.params import all_of, flags_of
+from xdlc.cli.params import DEFAULT_SOC, all_of, flags_of
 from xdlc.cli.quant_flow import SAMPLES, file_flags, quantizer_flags
-from xdlc.cli.tool import Tool, notice, tool, warn
+from xdlc.cli.tool import notice, tool, warn
 from xdlc.errors import UsageError, XdlcError, each_problem
 from xdlc.options import options_of
 from xdlc.options.graphs import AnnotateOptions, CompileOptions, EditOptions
@@ -23,32 +23,35 @@ if TYPE_CHECKING:
 
 
 _PREPARING = all_of(
-    click.option("--enable_htp", is_flag=True, help="Add compiled HTP caches, one for each of --htp_socs."),
     click.option(
-        "--htp_socs",
+        "--prepare",
+        "--htp-socs",
         "socs",
+        is_flag=False,
+        flag_value=DEFAULT_SOC,
         callback=params.names,
-        metavar="SOC,SOC..",
-        help="SoCs to compile caches for.  [default: sm8650]",
+        metavar="[SOC,SOC..]",
+        help=f"Add compiled HTP caches, one for each SoC.  [default: none; without a value {DEFAULT_SOC}]",
     ),
+    click.option("--enable-htp", is_flag=True, hidden=True),
     flags_of(CompileOptions, without=options_of(CompileOptions).keys() - {"overwrite_cache_records"}),
     flags_of(EditOptions, without=options_of(EditOptions).keys() - {"use_float_io"}),
     click.option(
-        "--enable_hta",
+        "--enable-hta",
         is_flag=True,
-        help="Add sections for the Hexagon Tensor Accelerator; implies --one_act_bitwidth.",
+        help="Add sections for the Hexagon Tensor Accelerator; it implies --one-act-bitwidth.",
     ),
     click.option(
-        "--hta_partitions",
+        "--hta-partitions",
         "partitions",
         metavar="A-B,C-D..",
-        help="Layers of each section, by the ids that xdlc-info shows.  [default: chosen automatically]",
+        help="Use these layers for each section, by the ids that xdlc info shows.  [default: xdlc chooses]",
     ),
     click.option(
-        "--hta_reorder",
+        "--hta-reorder",
         "reorder",
         is_flag=True,
-        help="Execute layers in another order if it divides into fewer sections; layer ids follow it.",
+        help="Run layers in another order if that makes fewer sections. Layer ids follow it.",
     ),
     flags_of(
         AnnotateOptions,
@@ -64,25 +67,10 @@ _PREPARING = all_of(
 """The flags of preparing the result."""
 
 
-def quantizing_tool(name: str, help_text: str, *, keeps_quantized: bool) -> Tool:
-    """Return a tool that quantizes, and prepares if flags request it.
-
-    Args:
-        name: Name of the tool.
-        help_text: What it does.
-        keeps_quantized: Whether a quantized DLC without samples is kept as it is, prepared or not.
-    """
-
-    def main(**flags: Any) -> None:
-        _run(keeps_quantized=keeps_quantized, **flags)
-
-    main.__doc__ = help_text
-    return tool(name, epilog=SAMPLES)(all_of(file_flags, _PREPARING, quantizer_flags)(main))
-
-
-def _run(
+@tool("xdlc-quantize", epilog=SAMPLES)
+@all_of(file_flags, _PREPARING, quantizer_flags)
+def main(
     *,
-    keeps_quantized: bool,
     source: Path,
     target_dlc: Path | None,
     enable_htp: bool,
@@ -96,47 +84,47 @@ def _run(
     dlc_version: str,
     **flags: Any,
 ) -> None:
-    """Quantize, prepare, and write the result."""
+    """Quantize a DLC, and prepare it for HTP or HTA.
+
+    Runs the network on calibration samples, chooses encodings, and stores weights as integers. Without
+    --soc, xdlc uses the widths that the oldest SoC of --prepare supports. A quantized DLC needs no samples.
+    If a cache or section fails, xdlc still writes the DLC without it, and the exit code is not 0.
+    """
     from xdlc import api
     from xdlc.errors import raise_all
     from xdlc.prepare.hta import check_soc, parse_ranges
-    from xdlc.runtime.htp.cache_verdict import DEFAULT_SOC, device_soc
+    from xdlc.runtime.htp.cache_verdict import device_soc
 
-    for is_set, flag, needed in (
-        (socs, "--htp_socs", enable_htp),
-        (overwrite_cache_records, "--overwrite_cache_records", enable_htp),
-        (use_float_io, "--use_float_io", enable_htp),
-        (partitions is not None, "--hta_partitions", enable_hta),
-        (reorder, "--hta_reorder", enable_hta),
-    ):
-        if is_set and not needed:
-            enabling = f"--enable_{'hta' if 'hta' in flag else 'htp'}"
-            raise UsageError(f"{flag} requires {enabling}", fix=f"add {enabling}, or omit {flag}")
     if enable_htp and not socs:
         notice(f"no SoC is named; the default is {DEFAULT_SOC}")
         socs = (DEFAULT_SOC,)
+    for is_set, flag, enabling, is_enabled in (
+        (overwrite_cache_records, "--overwrite-cache-records", "--prepare", socs),
+        (use_float_io, "--use-float-io", "--prepare", socs),
+        (partitions is not None, "--hta-partitions", "--enable-hta", enable_hta),
+        (reorder, "--hta-reorder", "--enable-hta", enable_hta),
+    ):
+        if is_set and not is_enabled:
+            raise UsageError(f"{flag} requires {enabling}", fix=f"add {enabling}, or omit {flag}")
     devices = [device_soc(soc) for soc in socs]  # before the long work, as the ranges
     named = flags.get("target")
     if flags["input_list"] is not None and devices and not named:
         # What the oldest supports, all support.
         flags["target"] = min(devices, key=lambda device: (device.arch, device.fp16)).name
-    if enable_hta and not enable_htp:
+    if enable_hta and not socs:
         if named:
             check_soc(named)
         if flags["input_list"] is not None:
             flags["one_act_bitwidth"] = True  # HTA has no op that converts widths
     if partitions is not None:
         parse_ranges(partitions)
-    if enable_htp:
-        notice("--enable_htp is for old scripts: xdlc-graph-prepare compiles caches without quantizing again")
     target = check_target(target_dlc or derived_path(source, "_quantized.dlc"))
     request = quant_flow.take_request(source, flags)
-    keeps_quantized = keeps_quantized or enable_htp or enable_hta
-    result = quant_flow.quantized(request, flags, keeps_quantized=keeps_quantized)
+    result = quant_flow.quantized(request, flags)
     api.annotate(result.model, preserve_io_datatype=preserve_io_datatype)
     model, lines = result.model, list(result.lines)
     problems: list[XdlcError] = []
-    if enable_htp:
+    if socs:
         options = {"overwrite_cache_records": overwrite_cache_records, "use_float_io": use_float_io}
         model, failed, added = _with_caches(model, socs, options)
         problems += failed
@@ -197,16 +185,3 @@ def _section_lines(prepared: PreparedHta) -> Iterator[str]:
         yield f"section {section.engine.name}: layers {section.first}-{section.last}{held}"
     if prepared.crossings.count:
         yield str(prepared.crossings)
-
-
-main = quantizing_tool(
-    "xdlc-quantize",
-    """Quantize a DLC, then prepare it for HTP or HTA.
-
-    xdlc-quant and xdlc-graph-prepare do the same in two steps. Without --target, widths are those that the
-    oldest of --htp_socs supports. A DLC that is quantized already needs no samples, and is prepared as it
-    is. If preparing fails, the DLC is written all the same, without the caches or sections that failed, and
-    the exit code is not 0.
-    """,
-    keeps_quantized=True,
-)

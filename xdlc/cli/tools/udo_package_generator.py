@@ -8,48 +8,46 @@ from typing import TYPE_CHECKING
 import click
 
 from xdlc.cli import params
-from xdlc.cli.tool import notice, show, tool
+from xdlc.cli.tool import notice, show, tool, written
 
 if TYPE_CHECKING:
     from xdlc.udo.generator import Generated
 
 
 @tool("xdlc-udo-package-generator")
-@click.option(
+@params.source(
+    "CONFIG",
+    "Read this configuration, OpDef XML or JSON. Packages with the same name are merged. Repeatable.",
     "-p",
-    "--config_path",
-    "configs",
-    required=True,
+    "--config-path",
+    name="configs",
     multiple=True,
-    type=params.INPUT_FILE,
-    help="OpDef XML or JSON configuration; repeatable. Packages with the same name are merged.",
 )
-@click.option(
-    "-o",
-    "--output_path",
-    "folder",
+@params.output(
+    "Write each package to a folder of its name in this folder.",
+    "--output-path",
+    name="folder",
+    metavar="FOLDER",
     required=True,
-    type=params.OUTPUT_FILE,
-    help="Folder in which each package gets a folder of its name.",
 )
 @click.option(
     "-f",
     "--force-generation",
     "force",
     is_flag=True,
-    help="Generate into packages that are there already. Kernels that you have filled are kept; what would "
-    "be new in them is beside as .new.",
+    help="Generate into packages that exist. xdlc keeps kernels that you have filled, and writes "
+    "new parts next to them as .new.",
 )
 @click.option(
-    "--per_backend",
+    "--per-backend",
     is_flag=True,
-    help="Generate a package for each backend, named as QNN names them: MyPackageCpu, MyPackageHtp.",
+    help="Generate a package for each backend, with QNN's names: MyPackageCpu, MyPackageHtp.",
 )
 @click.option(
     "-cop",
-    "--converter_op_package",
+    "--converter-op-package",
     is_flag=True,
-    help="Ignored; the registration library infers the shapes of outputs for converters.",
+    help="Ignore this flag; the registration library infers the shapes of outputs for converters.",
 )
 def main(
     configs: tuple[Path, ...], folder: Path, force: bool, per_backend: bool, converter_op_package: bool
@@ -62,8 +60,8 @@ def main(
 
     if converter_op_package:
         notice(
-            "--converter_op_package is ignored: pass the registration library, or shapes.py, to converters "
-            "with --converter_op_package_lib"
+            "--converter-op-package is ignored: pass the registration library, or shapes.py, to converters "
+            "with --converter-op-package-lib"
         )
     for made in generate_files(configs, folder, force=force, per_backend=per_backend):
         _report(made)
@@ -84,4 +82,4 @@ def _report(generated: Generated) -> None:
         show(f"replaced: {path} was changed by hand; the old file is {path}.old")
     for path in outcome.left:
         show(f"left: {path} was changed by hand and no longer belongs to the package; it is now .old")
-    show(f"written: {outcome.folder}")
+    written(outcome.folder)

@@ -13,9 +13,9 @@ class CaffeOptions(TypedDict, total=False):
     weights: Annotated[
         PathLike | None,
         Option(
-            "Weights of the net: a .caffemodel, or an HDF5 file (needs the extra caffe).",
+            "Read the weights of a Caffe net: a .caffemodel, or an HDF5 file, which needs the extra caffe.",
             metavar="FILE",
-            flags=("--weights", "-b", "--caffe_bin"),
+            flags=("--weights", "-b", "--caffe-bin"),
         ),
     ]
 
@@ -27,5 +27,5 @@ FRONTEND = Frontend(
     recognizes=reads(formats.CAFFE),
     read=reader("caffe"),
     options=CaffeOptions,
-    spellings={"--input_network": ("-c", "--caffe_txt"), "--output_path": ("--dlc",)},
+    spellings={"--input-network": ("-c", "--caffe-txt"), "--output-path": ("--dlc",)},
 )

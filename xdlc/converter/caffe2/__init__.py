@@ -13,9 +13,9 @@ class Caffe2Options(TypedDict, total=False):
     weights: Annotated[
         PathLike | None,
         Option(
-            "Init net of a Caffe2 predict net: init_net.pb, which fills its weights.",
+            "Read the init net of a Caffe2 predict net: init_net.pb, which fills its weights.",
             metavar="FILE",
-            flags=("--weights", "-e", "--exec_net", "--init_net"),
+            flags=("--weights", "-e", "--exec-net", "--init-net"),
         ),
     ]
 
@@ -27,5 +27,5 @@ FRONTEND = Frontend(
     recognizes=reads(formats.CAFFE2),
     read=reader("caffe2"),
     options=Caffe2Options,
-    spellings={"--input_network": ("-p", "--predict_net"), "--output_path": ("--dlc",)},
+    spellings={"--input-network": ("-p", "--predict-net"), "--output-path": ("--dlc",)},
 )

@@ -28,7 +28,7 @@ def dims(x: Value, axes: Sequence[int] | None = None) -> tuple[int, ...]:
     wanted = [] if known is None else [known[axis] for axis in (range(x.rank) if axes is None else axes)]
     found = tuple(size for size in wanted if size is not None)
     if known is None or len(found) != len(wanted):
-        raise UnsupportedOp(f"the shape of {x.tensor.name!r} must be static", fix=bind_dims())
+        raise UnsupportedOp(f"the shape of {x.tensor.name!r} must be static", fix=bind_dims(), code="XD403")
     return found
 
 
@@ -45,6 +45,7 @@ def known(x: Value, what: str) -> Array:
         raise UnsupportedOp(
             f"{what} ({x.tensor.name!r}) must be constant, but is computed",
             fix=f"make it a constant, or {bind_dims()}",
+            code="XD404",
         )
     return x.numpy()
 

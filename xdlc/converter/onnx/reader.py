@@ -216,6 +216,7 @@ class OnnxFile:
                 "is not an ONNX file, or is damaged: protobuf cannot parse it",
                 where=str(path),
                 fix="check that the path names a complete .onnx file",
+                code="XD301",
             ) from error
         if not self.proto.HasField("graph") or not self.proto.opset_import:
             _refuse_other(self.path)
@@ -340,6 +341,7 @@ def _opsets(imports: Any, where: str) -> dict[str, int]:
                 f"{onnx.defs.onnx_opset_version()}",
                 where=where,
                 fix="pip install --upgrade onnx, or export the model for an older opset",
+                code="XD304",
             )
     return versions
 
@@ -418,6 +420,7 @@ def _no_input(entry: Any, where: str) -> UnsupportedOp:
         f"input {entry.name!r} cannot be a DLC input: {reason}",
         where=where,
         fix="export the model with tensor inputs of plain numbers",
+        code="XD405",
     )
 
 

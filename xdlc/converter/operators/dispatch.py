@@ -501,7 +501,7 @@ def _too_old(node: Node, versions: Sequence[Entry], where: str) -> UnsupportedOp
 def unmapped(node: Node, where: str) -> UnsupportedOp:
     """Return the error for an operator without a mapping."""
     if is_random(node):
-        return UnsupportedOp(_RANDOM, where=where, fix=draw_outside())
+        return UnsupportedOp(_RANDOM, where=where, fix=draw_outside(), code="XD402")
     if node.domain == _TRAINING:
         return UnsupportedOp(
             f"operator {node.full_type} is a step of training",
@@ -513,6 +513,7 @@ def unmapped(node: Node, where: str) -> UnsupportedOp:
         where=where,
         fix="describe it in a UDO configuration (xdlc-udo-config from-model drafts one), rewrite this part "
         f"of the model, or {cut_before()}",
+        code="XD401",
     )
 
 

@@ -69,7 +69,7 @@ def _contributed(node: Node) -> list[Spec]:
             [value.numpy() if value is not None and _is_small(value) else None for value in inputs],
         )
     except (ValueError, IndexError, TypeError, KeyError) as error:
-        raise ModelError(f"its inputs do not fit the operator: {error}") from error
+        raise ModelError(f"its inputs do not fit the operator: {error}", code="XD302") from error
     specs = [Spec(None if shape is None else tuple(shape), dtype) for shape, dtype in outputs]
     return [*specs, *[Spec(None, None)] * len(node.outputs)][: len(node.outputs)]
 

@@ -69,7 +69,7 @@ def messages() -> ModuleType:
     package = importlib.util.find_spec("onnx")
     folders = list(package.submodule_search_locations or ()) if package else []
     if not folders:
-        raise BackendError("the package onnx is not installed", fix="pip install onnx")
+        raise BackendError("the package onnx is not installed", fix="pip install onnx", code="XD706")
     spec = importlib.util.spec_from_file_location(_MESSAGES, Path(folders[0], "onnx_ml_pb2.py"))
     if spec is None or spec.loader is None:
         raise BackendError(

@@ -90,7 +90,7 @@ def export_file(source: Path, folder: Path, shapes: Mapping[str, Sequence[int]],
     check_surroundings(RuntimeError(text))
     problem = f"torch.onnx cannot export the file: {first_lines(text)}"
     fix = f"omit {spell('torch_exporter')}, or export the network again"
-    raise UnsupportedOp(problem, where=str(source), fix=fix)
+    raise UnsupportedOp(problem, where=str(source), fix=fix, code="XD407")
 
 
 INSTALL = "install it: `pip install xdlc[torch]`"
@@ -297,7 +297,7 @@ def _traced(
             text = failure.print({})
             line = re.search(r"user stacktrace:\s*(.*)", text)
             text = first_lines(text, skip="    This was") + (f" At: {line[1].strip()}" if line else "")
-            problems.append(UnsupportedOp(text, where=where, fix=refusal.fix))
+            problems.append(UnsupportedOp(text, where=where, fix=refusal.fix, code="XD407"))
     except Exception:
         problems = []
     if len(problems) > 1:
@@ -348,7 +348,7 @@ def _refusal(
     if module is not None and fix is not _TENSORS and _is_scriptable(torch, module):
         fix += "; or convert torch.jit.script(module), which keeps Python's branches and numbers"
     where = where if place is None else f"{where}: {place[0]}"
-    return UnsupportedOp(f"{problem}: {reason}", where=where, fix=fix)
+    return UnsupportedOp(f"{problem}: {reason}", where=where, fix=fix, code="XD407")
 
 
 def _is_scriptable(torch: Any, module: Any) -> bool:

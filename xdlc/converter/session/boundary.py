@@ -53,6 +53,7 @@ def fixed_inputs(
                 raise UsageError(
                     f"the model has no input {name!r}; the inputs are {', '.join(inputs) or 'none'}",
                     fix=nearest_names(name, inputs) or "use one of the names of the inputs",
+                    code="XD211",
                 )
             arrays[name] = _fitting(value, inputs[name], shapes.get(name))
         except XdlcError as problem:
@@ -164,6 +165,7 @@ def input_shapes(
                     f"{spell('input_dims')} names {name!r}, but the model's inputs are {', '.join(names)}",
                     where=where,
                     fix=nearest_names(name, names) or "use one of the model's input names",
+                    code="XD211",
                 )
             )
     used = {
@@ -191,6 +193,7 @@ def input_shapes(
                     where=where,
                     fix=f"give its shape: {spell('input_dims')} {quote(name)} N,N,... (a number for each N, "
                     "-1 if dynamic)",
+                    code="XD213",
                 )
             )
             continue
@@ -361,8 +364,8 @@ def check_outputs(context: ImportContext, out_names: Sequence[str], written: Seq
                 UnsupportedOp(
                     f"output {name!r} is a sequence or an optional, but a DLC holds tensors only",
                     where=where,
-                    fix="give the model an output for each tensor, or end it earlier with "
-                    f"{spell('out_name')}",
+                    fix=f"give the model an output for each tensor, or end it with {spell('out_name')}",
+                    code="XD405",
                 )
             )
             context.frame.unresolved.add(name)

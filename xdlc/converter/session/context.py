@@ -306,7 +306,7 @@ class ImportContext:
                 fix="export the model for inference, without the ops that read it",
             )
         return ModelError(
-            f"reads {name!r}, which nothing produces", where=where, fix="export the model again"
+            f"reads {name!r}, which nothing produces", where=where, fix="export the model again", code="XD306"
         )
 
     def bind_constant(self, name: str, data: Callable[[], ir.TensorData]) -> None:

@@ -279,11 +279,11 @@ class Node:
 
     def problem(self, text: str, fix: str | None = None) -> UnsupportedOp:
         """Return the error of a node that QNN cannot carry but the host may."""
-        return UnsupportedOp(text, fix=fix)
+        return UnsupportedOp(text, fix=fix, code="XD406")
 
     def invalid(self, text: str) -> ModelError:
         """Return the error of a node that contradicts itself: nobody can execute it."""
-        return ModelError(text, fix=CONTRADICTION)
+        return ModelError(text, fix=CONTRADICTION, code="XD302")
 
 
 class GraphInput(NamedTuple):

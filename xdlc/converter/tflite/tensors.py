@@ -231,6 +231,7 @@ class TensorInfo:
                 f"is of type {OTHERS[self.type]}, which a DLC cannot hold",
                 where=self.where,
                 fix="cut the graph after the operators on it, or convert the model without them",
+                code="XD405",
             )
         if dtype is None:
             raise ModelError(

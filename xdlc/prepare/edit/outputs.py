@@ -85,7 +85,7 @@ def unknown(graph: Graph, what: str, name: str, known: Mapping[str, Iterable[str
     fix = nearest_names(name, known[graph.name]) or "xdlc-info lists the names"
     if others:
         fix = f"graph {others[0]!r} has it: put the name of the graph first, as in '{others[0]} {name}'"
-    return UsageError(f"has no {what} {name!r}", where=f"graph {graph.name!r}", fix=fix)
+    return UsageError(f"has no {what} {name!r}", where=f"graph {graph.name!r}", fix=fix, code="XD211")
 
 
 def set_outputs(model: Model, tensors: Sequence[Names], layers: Sequence[Names]) -> None:

@@ -108,7 +108,7 @@ def prepare(
         soc: Name of the target SoC, checked for an HTA.
         records: Records of the container of format 3 that the model was translated from; default: the
             model's own.  Sections in them are listed as dropped.
-        notify: Called with each note on what was done, a line of text; warnings begin with ``warning: ``.
+        notify: Called with each note on what was done, a line of text; warnings begin with ``warning:``.
         step: Called with the title of what is done, the number of HTA sections made, and of all.
 
     Raises:

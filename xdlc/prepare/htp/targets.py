@@ -74,7 +74,7 @@ def targets(
             fix="share weights between graphs of a cache, or between caches",
         )
     if not socs and not archs:
-        raise UsageError("no SoC is named", fix="name one or more, like sm8550,sm8650")
+        raise UsageError("no SoC is named", fix="name one or more, like sm8550,sm8650", code="XD202")
     chosen = dict(_of_archs(archs)) if archs else dict(_of_socs(socs, vtcm_override))
     return [
         Target(

@@ -235,7 +235,9 @@ def _not_finite(tensor: Tensor, sample: int, low: float, high: float, total: flo
     what = "NaN" if nan else f"{high if math.isinf(high) else low}"
     place = f"calibration sample {sample}, tensor {tensor.name!r}"
     if tensor.producer is None:
-        return UsageError(f"holds {what}", where=place, fix="remove the sample, or fix its preprocessing")
+        return UsageError(
+            f"holds {what}", where=place, fix="remove the sample, or fix its preprocessing", code="XD212"
+        )
     op = tensor.producer
     kind = f"{op.package}::{op.type}" if is_udo(op) else op.type
     check = f"check the kernel of {kind}, and " if is_udo(op) else "check "
@@ -243,6 +245,7 @@ def _not_finite(tensor: Tensor, sample: int, low: float, high: float, total: flo
         f"the float model computes {what}, and no encoding can hold it",
         where=f"{place} of op {op.name!r} ({kind})",
         fix=f"{check}that samples are preprocessed as the model expects; remove such samples",
+        code="XD305",
     )
 
 

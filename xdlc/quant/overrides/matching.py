@@ -128,8 +128,9 @@ def _tell(unknown: list[Override], known: Iterable[str], where: str, missing: st
         UsageError(
             f"the model has no tensor {override.name!r}",
             where=override.where,
-            fix=f"{nearest_names(override.name, names) or 'list the tensors with: xdlc-info MODEL'}; to "
+            fix=f"{nearest_names(override.name, names) or 'list the tensors with: xdlc info MODEL'}; to "
             f"ignore it: {spell('override_missing', 'warn')}",
+            code="XD211",
         )
         for override in unknown[:MOST_NAMED]
     ]

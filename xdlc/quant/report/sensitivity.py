@@ -245,7 +245,7 @@ def measure_outputs(subject: Subject, step: Step) -> list[OutputReport]:
                     same[output.name][1] += first.size
         step()
     return [
-        OutputReport(output.name, **{kind: noises[output.name, kind].db for kind in variants})
+        OutputReport(output.name, *(noises[output.name, kind].db for kind in variants))
         if is_real(output)
         else OutputReport(output.name, same=same[output.name][0] / max(1, same[output.name][1]))
         for output in outputs

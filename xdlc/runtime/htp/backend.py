@@ -111,7 +111,8 @@ class Htp:
             raise BackendError(
                 "; ".join(
                     [f"{doing} failed with QNN error {code} ({self.message(code)})", *self.log.take()[:6]]
-                )
+                ),
+                code="XD704",
             )
 
     def message(self, code: int) -> str:

@@ -126,7 +126,7 @@ def lacking(model: Model, rows: Sequence[Verdict], devices: Sequence[Soc]) -> li
         floats = 0 if device.fp16 else sum(float_ops(graph.ops) for graph in model.graphs.values())
         if floats:
             fix = f"quantize the model first: {floats} op(s) are in floating point, {device.name} has no FP16"
-        problems.append(ConstraintError(f"{problem} on {device.name}", fix=fix))
+        problems.append(ConstraintError(f"{problem} on {device.name}", fix=fix, code="XD107"))
     return problems
 
 
@@ -273,4 +273,4 @@ def refuse_to_compile(
     fix = f"prepare the model for it: {spell('prepare.socs', [choice.soc])}"
     if any(broken.rule == "outputs" for row in choice.verdicts for broken in row.failed):
         fix += f" {spell('set_output_tensors', outputs)}"
-    return ConstraintError(f"no cache is usable on {choice.soc}: {reasons}", fix=fix)
+    return ConstraintError(f"no cache is usable on {choice.soc}: {reasons}", fix=fix, code="XD107")

@@ -108,6 +108,7 @@ def library_folder() -> Path:
         raise BackendError(
             f"the HTP compiler and emulation run on Linux x86_64, but this is {here[0]} {here[1]}",
             fix="run this step on a Linux x86_64 machine; all other parts of xdlc work here",
+            code="XD702",
         )
     if named := named_folder():
         return _within(Path(named))
@@ -117,6 +118,7 @@ def library_folder() -> Path:
         raise BackendError(
             "the HTP compiler and emulation need the package onnxruntime-qnn, which is not installed",
             fix=INSTALL,
+            code="XD701",
         )
     return Path(folders[0])
 
@@ -149,6 +151,7 @@ def _within(folder: Path) -> Path:
         f"there is no {' and '.join(_LIBRARIES)} in it or in {' or '.join(filter(None, _PLACES))} below it",
         where=str(folder),
         fix=f"name the folder of an SDK or of the package onnxruntime-qnn, or unset {VARIABLE}",
+        code="XD703",
     )
 
 
@@ -189,7 +192,7 @@ class Library:
             get_providers = getattr(ctypes.CDLL(str(path)), entry)
         except (OSError, AttributeError) as error:
             raise BackendError(
-                f"{path.name} cannot be loaded: {error}", fix=f"reinstall it: {INSTALL}"
+                f"{path.name} cannot be loaded: {error}", fix=f"reinstall it: {INSTALL}", code="XD703"
             ) from error
         get_providers.restype = c_uint64
         providers, count = POINTER(c_void_p)(), c_uint32()
@@ -252,7 +255,7 @@ def known_release(which: str, version: tuple[int, ...]) -> Release:
     if release is None:
         names = ", ".join(f"{dotted(api)} (SDK {dotted(entry.sdk)})" for api, entry in by_api.items())
         problem = f"the vendor library has QNN {which} API {dotted(version)}, but xdlc knows {names}"
-        raise BackendError(problem, fix=INSTALL)
+        raise BackendError(problem, fix=INSTALL, code="XD703")
     return release
 
 

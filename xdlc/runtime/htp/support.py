@@ -167,6 +167,7 @@ def _violations(graph: Graph, soc: Soc, skip: Collection[tuple[str, str]]) -> It
             node=floats[0].name,
             op=floats[0].type,
             fix=fix_of_floats(is_quantized=is_quantized(graph)),
+            code="XD104",
         )
     for op in graph.ops:
         if (graph.name, op.name) in skip:
@@ -192,19 +193,21 @@ def _by_shapes(op: Op) -> Iterator[XdlcError]:
         yield ConstraintError(
             f"has a tensor of rank {deepest}, but HTP supports at most rank {MAX_RANK}",
             fix="reshape around the op",
+            code="XD101",
         )
     if any(tensor.dynamic_axes for tensor in tensors):
-        yield ConstraintError(FIXED_DIMS, fix=bind_dims())
+        yield ConstraintError(FIXED_DIMS, fix=bind_dims(), code="XD105")
 
 
 def _by_generation(op: Op, soc: Soc) -> Iterator[XdlcError]:
     if (problem := scales_problem(op)) is not None:
-        yield ConstraintError(problem[0], fix=problem[1])
+        yield ConstraintError(problem[0], fix=problem[1], code="XD106")
     for name in _needs(op):
         if not getattr(soc.capabilities, name):
             yield ConstraintError(
                 f"needs {_CAPABILITIES[name]}, which {soc.capabilities.name} of {soc.name} does not have",
                 fix=f"quantize the float model: {spell('quantize.target', soc.name)}, or choose a newer SoC",
+                code="XD106",
             )
 
 

@@ -40,7 +40,7 @@ class RefusedOp:
 def without_htp(soc: Soc, fix: str = "omit it; HTP starts with v68") -> ConstraintError:
     """Return the error of a SoC that has no HTP."""
     problem = f"{soc.name} has no HTP: its DSP is of architecture {soc.capabilities.name}"
-    return ConstraintError(problem, fix=fix)
+    return ConstraintError(problem, fix=fix, code="XD103")
 
 
 def problems_of(unsupported: Iterable[RefusedOp], place: str) -> list[XdlcError]:
@@ -67,6 +67,7 @@ def _problem(ops: Sequence[RefusedOp], place: str) -> ConstraintError:
         fix=first.fix,
         node=first.op + others,
         op=first.type + others,
+        code="XD104" if missing else "XD101",
     )
 
 
@@ -193,4 +194,5 @@ def host_problem(graph: str, op: Op, inside: Mapping[str, Sequence[str]] | None 
         fix=fix,
         node=op.name,
         op=op.type,
+        code="XD102",
     )

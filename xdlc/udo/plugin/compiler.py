@@ -72,6 +72,7 @@ def find_compiler() -> Compiler:
     raise BackendError(
         f"xdlc needs a C compiler to compile kernels, but none of {', '.join(CANDIDATES)} is on PATH",
         fix="install gcc or clang, or set CC to a compiler; or give the plugin a compute method instead",
+        code="XD706",
     )
 
 

@@ -181,5 +181,5 @@ def shape_of(value: Value, name: str) -> tuple[int, ...]:
     shape = tuple(size for size in value.dims or () if size is not None)
     if value.dims is None or len(shape) != len(value.dims):
         fix = "export the model with torch.export, which keeps such shapes"
-        raise UnsupportedOp(f"the shape of the result of {name} depends on data", fix=fix)
+        raise UnsupportedOp(f"the shape of the result of {name} depends on data", fix=fix, code="XD403")
     return shape

@@ -1,0 +1,1 @@
+"""Pages: links, forms, and blocks that are run."""

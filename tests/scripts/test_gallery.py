@@ -1,0 +1,32 @@
+"""docs/gallery.md and the home page have the figures of docs/gallery.json."""
+
+from __future__ import annotations
+
+import json
+
+from scripts import gallery
+
+
+def test_the_pages_have_the_stored_figures() -> None:
+    rows = json.loads(gallery.FIGURES.read_text())
+    assert gallery.PAGE.read_text() == gallery.page(rows), "renew it: python -m scripts.gallery --write"
+    home = gallery.HOME.read_text()
+    assert home == gallery.with_results(home, rows), "renew it: python -m scripts.gallery --write"
+
+
+def test_every_figure_is_of_a_model_of_the_list() -> None:
+    assert set(json.loads(gallery.FIGURES.read_text())) == set(gallery.MODELS)
+    assert set(gallery.ON_HOME) <= set(gallery.MODELS)
+
+
+def test_a_model_that_fails_has_its_reason() -> None:
+    page = gallery.page({"LeNet": {"error": "not done in 9 s"}})
+    assert "| LeNet | Caffe | digits | not done in 9 s |" in page
+
+
+def test_sqnr_is_of_the_worst_output() -> None:
+    import numpy as np
+
+    one, half = np.ones(4), np.full(4, 0.9)
+    assert gallery._db([[one, one]], [[one, half]]) == 20.0
+    assert gallery._db([[one]], [[one]]) is None
