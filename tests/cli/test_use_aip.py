@@ -71,5 +71,5 @@ def test_the_vendors_sections_are_announced(folder: Path) -> None:
     model = xdlc.load(folder / "whole.dlc")
     with_record(model, [Section(Engine.HTA, 0, 17, (), b"code")]).save(folder / "vendor.dlc")
     said = invoke(folder, "vendor.dlc", "--use_aip", "--output_dir", folder / "out")
-    assert said.stderr.startswith("notice: the HTA code of layers 0-17 is the vendor's")
+    assert said.stderr.startswith("notice: layers 0-17 have the vendor's")
     assert "runs: 1 section, none on HTA" in said.stdout

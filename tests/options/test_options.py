@@ -168,7 +168,7 @@ def test_versions_of_encodings_are_those_that_are_written() -> None:
 
 
 def test_options_refer_to_each_other_by_name() -> None:
-    assert "--evaluate" in " ".join(CliRunner().invoke(quantize.main, ["--help"]).stdout.split())
+    assert "--evaluate" in " ".join(CliRunner().invoke(quantize.main, ["--help-all"]).stdout.split())
     assert "``evaluate``" in str(api.quantize.__doc__)
     with pytest.raises(KeyError):
         Option("Least number that {nothing} returns.").help.format_map({})

@@ -13,8 +13,7 @@ from xdlc.cli.aip_records import aip_lines
 from xdlc.cli.cache_records import NO_CLOCK, cache_lines
 from xdlc.cli.inspection import graph_io
 from xdlc.cli.output_path import check_target
-from xdlc.cli.text import WIDTH
-from xdlc.cli.tool import show
+from xdlc.cli.tool import written
 from xdlc.cli.udo_packages import package_lines
 from xdlc.ir import HOST_PACKAGE, Model, Op
 from xdlc.ir.files import replace_text
@@ -137,7 +136,7 @@ def _op(op: dict[str, Any], *, encodings: bool, trace: bool) -> Iterator[str]:
     id = "-" if op["id"] is None else op["id"]
     head = f"  {id:>4}  {package}{text.clean(op['type']):<20}  {text.clean(op['name'])}"
     notes = f"  ({', '.join(work)})" if work else ""
-    if len(head) + len(notes) <= WIDTH:
+    if len(head) + len(notes) <= text.width():
         yield head + notes
     else:
         yield from (head, " " * 6 + notes)
@@ -253,7 +252,7 @@ def _reasons(title: str, flag: str, ops: Sequence[Op]) -> Iterator[str]:
     rows = [(op.type, text.clean(op.name), text.clean(op.origin.reason or "")) for op in ops[:SHOWN_OPS]]
     yield from text.columns(rows)
     if len(ops) > SHOWN_OPS:
-        yield f"    and {len(ops) - SHOWN_OPS} more; xdlc-info {flag}shows all"
+        yield f"    and {len(ops) - SHOWN_OPS} more; xdlc info {flag}shows all"
 
 
 def user_defined(model: Model) -> Iterator[str]:
@@ -279,4 +278,4 @@ def write_template(model: Model, target: Path, *, has_sections: bool = False) ->
     from xdlc.boundary.files import template
 
     replace_text(check_target(target), template(model, has_sections=has_sections))
-    show(f"written: {target}")
+    written(target)

@@ -182,7 +182,7 @@ def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:
     models = models_of(importers.values())
     if recognized is None:
         raise ModelError(
-            f"is not {models}, nor of any other known format: {seen}",
+            f"is neither {models} nor any other known format: {seen}",
             where=str(path),
             fix="check that the path names a complete model file",
             code="XD301",

@@ -250,7 +250,7 @@ def test_refusals_of_all_ops_are_collected(tmp_path: Path) -> None:
     first, second = caught.value.problems
     assert "op 'custom' (Math::A)" in str(first.where)
     assert "op 'second' (Math::B)" in str(second.where)
-    assert "output 0 has shape [7, 7], the model states [2, 3]" in first.problem
+    assert "output 0 has shape [7, 7], but the model states [2, 3]" in first.problem
 
 
 def test_unused_files_are_told(python_file: Path, tmp_path: Path) -> None:
@@ -307,7 +307,7 @@ def test_the_time_out_of_a_loop_ends_a_kernel_inside(tmp_path: Path) -> None:
     x = np.float32([1, 2, 3])
     with Kernels(path) as kernels:
         session = CpuSession(model, kernels=kernels, loop_timeout=0.5)
-        with pytest.raises(BackendError, match="the loop has not ended after"):
+        with pytest.raises(BackendError, match="the loop did not end after"):
             session.run({"x": x, "n": np.int32([5]), "f": x})
 
 

@@ -42,8 +42,8 @@ The last of them is the one that is held out, so that merging keeps the order of
 """
 
 
-MOST_HELD_OUT = 8
-"""Samples that are measured."""
+MOST_HELD_OUT = 24
+"""Samples that are measured: enough to judge classes by (``verdicts.LEAST_ROWS``)."""
 
 SAMPLE_BYTES = 32 << 20
 """Most bytes of kept samples, what the float model makes of them included."""
@@ -240,7 +240,10 @@ def calibrate(
     for part, held_out in parts:
         measured, rest = measured.merge(part).merge(held_out), rest.merge(part)
     if not measured.count:
-        fix = "add at least one; 32 are usual"
+        shapes = {tensor.name: (8, *tensor.shape) for tensor in model.main.inputs}
+        draw = ", ".join(f"{name!r}: np.random.rand{shape}" for name, shape in shapes.items())
+        fix = "add at least one, better 32 or more; a line of a list is a path, like data/0.raw. For a first "
+        fix += f"try, draw samples: import numpy as np; np.savez('samples.npz', **{{{draw}}})"
         raise UsageError("there are no calibration samples", where=spell("samples"), fix=fix, code="XD205")
     keys = keys_of(model)
     return Calibration(
