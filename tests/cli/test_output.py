@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,10 +13,14 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from tests.support.htp_models import cnn
 from xdlc.cli.main import main
 from xdlc.cli.text import columns, painted, table, width
 from xdlc.cli.tool import notice, output, result, show, tool, warn, written
-from xdlc.errors import ConstraintError, ProblemList, UsageError
+from xdlc.errors import ConstraintError, ProblemList, StorageError, UsageError, problem_table
+from xdlc.ir import Graph, Tensor
+from xdlc.ir.dtype import FLOAT32
+from xdlc.runtime.input_list import read_input_list
 
 LONG = "/encoder/layers.0/" + "self_attention_" * 3 + "MatMul"
 
@@ -145,3 +150,55 @@ def test_a_closed_pipe_ends_a_tool_quietly(words: list[str]) -> None:
         assert process.stderr is not None
         assert process.stderr.read() == b""
         assert process.wait() in (0, 141)
+
+
+def test_help_and_completion() -> None:
+    assert run("help", "opt").stdout == run("opt", "--help").stdout
+    assert "Commands" in run("help").stdout
+    script = run("completion", "zsh").stdout
+    assert "_XDLC_COMPLETE" in script
+    assert "_XDLC_INFO_COMPLETE" in script
+    assert "\\t" not in script
+
+
+def test_exit_codes_are_in_each_help_and_on_their_page() -> None:
+    table = problem_table()["exit_codes"]
+    page = Path(__file__).parents[2] / "docs/reference/exit-codes.md"
+    rows = dict(re.findall(r"^\| (\d+) \| (.*) \|$", page.read_text(), re.M))
+    assert rows == table
+    assert "Exit codes: 0 done, " in " ".join(run("opt", "--help").stdout.split())
+
+
+def test_missing_samples_are_one_line_with_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data" / "raw").mkdir(parents=True)
+    listing = tmp_path / "data" / "list.txt"
+    listing.write_text("".join(f"data/raw/{number}.raw\n" for number in range(16)))
+    (tmp_path / "data" / "raw" / "0.raw").touch()
+    graph = Graph("g")
+    graph.add_input(Tensor("x", (2,), FLOAT32))
+    monkeypatch.chdir(tmp_path / "data")
+    with pytest.raises(StorageError, match="15 other") as caught:
+        read_input_list(Path("list.txt"), graph)
+    assert caught.value.code == "XD803"
+    assert str(tmp_path) in str(caught.value.fix).split()[-5]
+    assert str(tmp_path / "data") not in str(caught.value.fix)
+
+
+def test_a_dlc_is_not_converted_again(tmp_path: Path) -> None:
+    cnn(quantized=False).save(tmp_path / "net.dlc")
+    done = run("convert", "-i", str(tmp_path / "net.dlc"))
+    assert (done.exit_code, "error[XD209]" in done.stderr) == (2, True)
+
+
+def test_info_begins_with_what_runs_on_htp_and_what_is_next(tmp_path: Path) -> None:
+    path = tmp_path / "net.dlc"
+    for quantized, step in ((False, "quantize"), (True, "prepare")):
+        cnn(quantized=quantized).save(path)
+        lines = run("info", str(path)).stdout.splitlines()
+        assert lines[0].startswith("5 of 5 ops on HTP")
+        assert lines[1].startswith(f"next: xdlc {step} {path}")
+        assert "  ops" not in lines
+        assert "  ops" in run("info", str(path), "--ops").stdout.splitlines()
+    assert run("snpe-dlc-info", "-i", str(path)).stdout.startswith("file ")

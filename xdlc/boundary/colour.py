@@ -167,7 +167,6 @@ def check_image(entry: Entry, option: str) -> None:
             "an image of known size",
             fix=f"state the axes, {spell('input_layout')} {quote(tensor.name)} NHWC or NCHW, and "
             "bind dynamic ones",
-            code="XD111",
         )
 
 

@@ -240,7 +240,6 @@ def _encoding(graph: Graph, port: Tensor, dtype: DType) -> ScaleOffset:
             f"{port.name!r} is {port.dtype}, and the model does not state its range",
             where=f"graph {graph.name!r}",
             fix=f"quantize the model first, state its range with {spell('custom_io')}, or keep {port.dtype}",
-            code="XD111",
         )
     if fixed.dtype is dtype:
         return fixed.encoding

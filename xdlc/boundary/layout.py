@@ -112,7 +112,6 @@ def order(tensor: Tensor, have: str | None, want: str) -> tuple[int, ...]:
         raise ConstraintError(
             f"the layout of {tensor.name!r} is not stated, so it cannot become {want}",
             fix=f"state it: {spell('input_layout')} or {spell('output_layout')} {quote(tensor.name)} LAYOUT",
-            code="XD111",
         )
     if sorted(have) != sorted(want):
         raise ConstraintError(

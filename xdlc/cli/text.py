@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -27,6 +26,8 @@ _COLOURS = {"warning": "yellow", "fix": "green"}
 
 def width() -> int:
     """Return the columns of the terminal, from 80 to 160."""
+    import shutil
+
     return min(max(shutil.get_terminal_size((WIDTH, 24)).columns, 80), 160)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import signal
@@ -41,7 +40,7 @@ _LEVEL = "xdlc.level"
 _WORDS = "xdlc.words"
 _NEXT = "xdlc.next"
 _REPLACED = "xdlc.replaced"
-_RESULT = "xdlc.result"
+_JSON, _RESULT = "xdlc.json", "xdlc.result"
 _SCHEMA = 1
 """Version of the JSON object of --json."""
 _CLOSED_PIPE = 141  # 128 + SIGPIPE, as in a shell
@@ -117,7 +116,7 @@ class Tool(click.Command):
         except KeyboardInterrupt as interrupt:
             _give_up(ctx, *_interruption(interrupt))
         except MemoryError as error:
-            _give_up(ctx, f"error: not enough memory: {error}", BackendError.exit_code)
+            _give_up_error(ctx, BackendError(f"not enough memory: {error}"))
         except OSError as error:  # errors of paths are XdlcErrors: this is standard output on a full disk
             _give_up_output(ctx, error)
         except Exception as error:  # the outermost edge: an error that is not an XdlcError is a bug of ours
@@ -225,7 +224,7 @@ def _give_up_output(ctx: click.Context, error: OSError) -> NoReturn:
     if error.filename is None:
         _forget(sys.stdout)
     where = error.filename or "standard output"
-    _give_up(ctx, f"error: {where}: {error.strerror or error}", StorageError.exit_code)
+    _give_up_error(ctx, StorageError(error.strerror or str(error), where=where, code="XD802"))
 
 
 def _forget(stream: IO[str]) -> None:
@@ -283,12 +282,7 @@ def _common_options() -> list[Callable[[Callable[..., None]], Callable[..., None
         return click.option(name, is_flag=True, expose_value=False, callback=callback, help=text)
 
     return [
-        click.option(
-            "--json",
-            is_flag=True,
-            expose_value=False,
-            help="Print one JSON object: the result, warnings and problems.",
-        ),
+        flag("--json", remember(_JSON, True), "Print one JSON object: the result, warnings and problems."),
         click.option(
             "--color",
             type=click.Choice(["auto", "always", "never"]),
@@ -394,6 +388,8 @@ def _add(key: str, text: str) -> bool:
 def _print_json(ctx: click.Context, error: XdlcError | None = None) -> None:
     content = ctx.meta.get(_RESULT)
     if content:
+        import json
+
         names = ("code", "problem", "where", "fix", "node", "op", "line")
         problems = each_problem(error) if error is not None else ()
         content["problems"] = [{name: getattr(problem, name) for name in names} for problem in problems]
@@ -453,7 +449,7 @@ def _give_up(ctx: click.Context, message: str, code: int, error: XdlcError | Non
         import traceback
 
         traceback.print_exc()
-    with suppress(BrokenPipeError):  # the exit code shows that it failed
+    with suppress(OSError):  # the exit code shows that it failed
         click.echo(_painted(f"{ctx.command_path}: {message}"), err=True, color=ctx.color)
         _print_json(ctx, error or XdlcError(message))
     ctx.exit(code)

@@ -176,7 +176,6 @@ def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:
                 f"is {fitting[0].model}, not {chosen.model}",
                 where=str(path),
                 fix=f"convert it with xdlc-convert or {fitting[0].tool}",
-                code="XD301",
             )
         return chosen
     models = models_of(importers.values())

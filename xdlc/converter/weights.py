@@ -42,7 +42,6 @@ def mapped(
             f"needs bytes {offset} to {offset + nbytes} of {source.path.name}, which has {source.size}",
             where=where,
             fix="the data file is truncated or belongs to another model: get it again",
-            code="XD303",
         )
     return ir.MappedData(source, offset, tuple(shape), dtype)
 

@@ -49,7 +49,6 @@ def check_options(options: QuantOptions) -> None:
                 f"{arch.name} ({soc.name}) does not support {value}; supported: {accepted}",
                 where=spell(name),
                 fix="pass a supported value, or another target",
-                code="XD214",
             )
 
 

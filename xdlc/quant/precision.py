@@ -135,7 +135,6 @@ def _find(option: str, name: str, named: dict[str, list[Op]]) -> list[Op]:
             f"no op, source node or written tensor is named {name!r}",
             where=spell(option),
             fix=nearest or "list the ops with: xdlc-info MODEL",
-            code="XD211",
         )
     return named[name]
 

@@ -454,7 +454,6 @@ def _column(opened: Callable[[], IO[bytes]], tensor: Tensor, where: str) -> _Col
             f"has shape {list(shape)}, but input {tensor.name!r} has {list(tensor.shape)}",
             where=where,
             fix=_fix(shape, tensor),
-            code="XD206",
         )
     return _Column(opened, tensor, *division, dtype, where)
 

@@ -93,7 +93,6 @@ def _finite(values: Range, tensor: Tensor) -> Range:
             "holds NaN or infinite values, which no encoding can hold",
             where=f"static tensor {tensor.name!r}",
             fix="correct the weights in the source model",
-            code="XD305",
         )
     return values
 

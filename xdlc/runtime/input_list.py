@@ -283,7 +283,6 @@ def _files(
                     f"the model has {len(inputs)} inputs, and {word!r} names none of them",
                     where=where,
                     fix="write name:=path for each of: " + ", ".join(inputs),
-                    code="XD206",
                 )
             name, rest = needed[0], word
         if name not in inputs:
@@ -328,7 +327,8 @@ def _size(path: Path, where: str) -> int:
         folders = Path(where.rpartition(":")[0]).absolute().parents
         near = next((folder for folder in folders if (folder / path).is_file()), None)
         fix = FIX_PATH if near is None else f"run the tool in {near}, where the path starts"
-        raise StorageError(f"{path} {error.problem}", where=where, fix=fix, code="XD803") from error
+        code = "XD803" if isinstance(error.__cause__, FileNotFoundError) else "XD801"
+        raise StorageError(f"{path} {error.problem}", where=where, fix=fix, code=code) from error
 
 
 def _checked(path: Path, tensor: Tensor, native: bool, where: str) -> InputFile:

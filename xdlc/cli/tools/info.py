@@ -10,12 +10,14 @@ from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target
 from xdlc.cli.text import clean
 from xdlc.cli.tool import output, result, tool, written
+from xdlc.cli.vendor_flags import NAMES
 from xdlc.errors import UsageError, raise_all
 
 
 @tool("xdlc-info")
 @params.DLC
-@click.option("-b", "--brief", is_flag=True, help="Omit the table of ops.")
+@click.option("--ops", "with_ops", is_flag=True, help="Show each op with its tensors and parameters.")
+@click.option("-b", "--brief", is_flag=True, help="Omit the ops, as without --ops.")
 @click.option("-d", "--encodings", is_flag=True, help="Show the encoding of every tensor.")
 @click.option("-t", "--trace", is_flag=True, help="Show the source nodes that each op comes from.")
 @click.option(
@@ -53,6 +55,7 @@ from xdlc.errors import UsageError, raise_all
 )
 def main(
     source: Path,
+    with_ops: bool,
     brief: bool,
     encodings: bool,
     trace: bool,
@@ -82,7 +85,7 @@ def main(
     from xdlc.cli import op_table
     from xdlc.cli.cost_table import show_cost
     from xdlc.cli.inspection import inspect
-    from xdlc.cli.report import report
+    from xdlc.cli.report import in_short, report
     from xdlc.ir.files import replace_text
 
     if save is not None:
@@ -95,7 +98,11 @@ def main(
     totals = {graph["name"]: graph["totals"] for graph in content["graphs"]} if table else {}
     rows = op_table.rows(model, content) if table else ()
     tables = {name: op_table.lines(table_rows, totals[name]) for name, table_rows in rows}
-    for line in report(content, ops=not brief, encodings=encodings, trace=trace, tables=tables):
+    is_vendors = str(click.get_current_context().info_name).startswith(NAMES)
+    shows_ops = (is_vendors or with_ops or encodings or trace or table) and not brief
+    for line in () if is_vendors else in_short(model, source):
+        output(line)
+    for line in report(content, ops=shows_ops, encodings=encodings, trace=trace, tables=tables):
         output(line)
     memory = {graph.name: op_table.memory_line(graph) for graph in model.graphs.values() if display_memory}
     result(memory=memory)

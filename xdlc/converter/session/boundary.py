@@ -53,7 +53,6 @@ def fixed_inputs(
                 raise UsageError(
                     f"the model has no input {name!r}; the inputs are {', '.join(inputs) or 'none'}",
                     fix=nearest_names(name, inputs) or "use one of the names of the inputs",
-                    code="XD211",
                 )
             arrays[name] = _fitting(value, inputs[name], shapes.get(name))
         except XdlcError as problem:
@@ -365,7 +364,6 @@ def check_outputs(context: ImportContext, out_names: Sequence[str], written: Seq
                     f"output {name!r} is a sequence or an optional, but a DLC holds tensors only",
                     where=where,
                     fix=f"give the model an output for each tensor, or end it with {spell('out_name')}",
-                    code="XD405",
                 )
             )
             context.frame.unresolved.add(name)

@@ -268,7 +268,6 @@ def _nothing(state: _State, place: str) -> XdlcError:
         f"HTP supports no partition of it: {why}",
         where=place,
         fix="run the model on the CPU, or choose another SoC",
-        code="XD101",
     )
 
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model, Tensor
 from xdlc.ir.data import Array
-from xdlc.options import spell
 from xdlc.options.quantizing import OutputKind
 from xdlc.quant.attention_masks import add_peaks
 from xdlc.quant.calibration.statistics import ModelStatistics, Statistics
@@ -242,9 +241,9 @@ def calibrate(
     if not measured.count:
         shapes = {tensor.name: (8, *tensor.shape) for tensor in model.main.inputs}
         draw = ", ".join(f"{name!r}: np.random.rand{shape}" for name, shape in shapes.items())
-        fix = "add at least one, better 32 or more; a line of a list is a path, like data/0.raw. For a first "
-        fix += f"try, draw samples: import numpy as np; np.savez('samples.npz', **{{{draw}}})"
-        raise UsageError("there are no calibration samples", where=spell("samples"), fix=fix, code="XD205")
+        fix = "pass 32 or more: quantize -l samples.txt, where a line is a path like data/0.raw. For a first "
+        fix += f"try, draw some for -l samples.npz: import numpy as np; np.savez('samples.npz', **{{{draw}}})"
+        raise UsageError("there are no calibration samples", fix=fix, code="XD205")
     keys = keys_of(model)
     return Calibration(
         statistics={tensor: measured.statistics.get(keys[tensor], Statistics()) for tensor in tensors},

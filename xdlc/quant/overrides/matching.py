@@ -130,7 +130,6 @@ def _tell(unknown: list[Override], known: Iterable[str], where: str, missing: st
             where=override.where,
             fix=f"{nearest_names(override.name, names) or 'list the tensors with: xdlc info MODEL'}; to "
             f"ignore it: {spell('override_missing', 'warn')}",
-            code="XD211",
         )
         for override in unknown[:MOST_NAMED]
     ]
