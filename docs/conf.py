@@ -33,7 +33,6 @@ autodoc_member_order = "bysource"
 maximum_signature_line_length = 80
 
 html_theme = "furo"
-pygments_style = "friendly"
 pygments_dark_style = "github-dark"
 html_title = f"xdlc {release}"
 html_static_path = ["_static"]

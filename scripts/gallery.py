@@ -30,7 +30,7 @@ FIGURES, PAGE, HOME = (ROOT / "docs" / name for name in ("gallery.json", "galler
 SOC = "sm8650"
 SECONDS = 420
 CALIBRATION, JUDGED = 24, 24
-ON_HOME = ("ResNet-8", "Keyword spotting", "YOLOX-Nano", "PP-OCRv3 detector", "SqueezeNet", "RetinaFace")
+ON_HOME = ("ResNet-8", "Keyword spotting", "YOLOX-Nano", "PP-OCR direction", "SqueezeNet", "RetinaFace")
 
 Feeds = Mapping[str, Any]
 Array = np.ndarray[Any, Any]
@@ -42,7 +42,8 @@ class Network:
 
     Attributes:
         file: Path in the corpus.
-        samples: Values of its inputs: ``image`` (photos), ``cifar`` and ``kws`` (with labels), or ``noise``.
+        samples: Values of its inputs: ``image`` (photos), ``text`` (words on photos), ``digit`` (drawn),
+            ``cifar`` and ``kws`` (with labels), or ``noise``.
         task: What it does.
         scale: Images are multiplied by it, after ``mean`` is subtracted.
         dims: Shape of its first input, if the model leaves it open.
@@ -63,7 +64,7 @@ class Network:
 MODELS = {
     "ResNet-8": Network("onnx/mlperf_resnet8/model.onnx", "cifar", "classes of CIFAR-10", 1),
     "Keyword spotting": Network("onnx/mlperf_kws/model.onnx", "kws", "12 spoken words"),
-    "MNIST CNN": Network("onnx/mnist_cntk/mnist.onnx", "image", "digits", 1),
+    "MNIST CNN": Network("onnx/mnist_cntk/mnist.onnx", "digit", "digits", 1),
     "MTCNN R-Net": Network(
         "onnx/mtcnn_rnet/rnet.onnx", "image", "faces", 1 / 128, 127.5, (1, 24, 24, 3), "input_2"
     ),
@@ -73,7 +74,7 @@ MODELS = {
     "YOLOX-Nano": Network("onnx/yolox_nano/yolox_nano.onnx", "image", "80 classes of objects", 1),
     "PP-OCR direction": Network(
         "onnx/ppocr_cls_v2/ch_ppocr_mobile_v2.0_cls_infer.onnx",
-        "image",
+        "text",
         "direction of text",
         1 / 127.5,
         127.5,
@@ -82,7 +83,7 @@ MODELS = {
     ),
     "PP-OCRv3 detector": Network(
         "onnx/ppocrv3_det/ch_PP-OCRv3_det_infer.onnx",
-        "image",
+        "text",
         "lines of text",
         1 / 58,
         116,
@@ -93,7 +94,7 @@ MODELS = {
         "onnx/oww_embedding_model/embedding_model.onnx", "noise", "sounds", 1, 0, (1, 76, 32, 1), "input_1"
     ),
     "ddddocr": Network(
-        "onnx/ddddocr_crnn_old/common_old.onnx", "image", "captchas", 1 / 255, 0, (1, 1, 64, 160), "input1"
+        "onnx/ddddocr_crnn_old/common_old.onnx", "text", "captchas", 1 / 255, 0, (1, 1, 64, 160), "input1"
     ),
     "ResNet, tiny": Network("pytorch/gen_resnet_tiny/gen_resnet_tiny.pt2", "image", "random weights"),
     "MTCNN P-Net": Network("pytorch/mtcnn_pnet/mtcnn_pnet.pt2", "image", "faces", 1 / 128, 127.5),
@@ -110,7 +111,7 @@ MODELS = {
     "Keyword spotting, SavedModel": Network(
         "tensorflow_savedmodel/mlperf_kws_ref", "kws", "12 spoken words", 1, 0, (1, 49, 10, 1), "input_1"
     ),
-    "MNIST, dense": Network("tensorflow/mnist_nns/mnist.pb", "noise", "digits", 1, 0, (1, 784), "input"),
+    "MNIST, dense": Network("tensorflow/mnist_nns/mnist.pb", "digit", "digits", 1, 0, (1, 784), "input"),
     "BlazeFace": Network(
         "tflite/mediapipe_face_detection_short_range/face_detection_short_range.tflite",
         "image",
@@ -138,7 +139,7 @@ MODELS = {
     ),
     "LeNet": Network(
         "caffe/lenet_mnist/lenet.prototxt",
-        "image",
+        "digit",
         "digits",
         1 / 256,
         0,
@@ -197,8 +198,14 @@ def samples(network: Network, shapes: Mapping[str, tuple[int, ...]], corpus: Pat
         return [{name: value.reshape(shape)} for value in values], labels
     count = CALIBRATION + JUDGED
     rng = np.random.default_rng(1)
-    if network.samples == "image" and len(shapes) == 1:
-        images = [crop(path, shape, rng) for path in _photos(corpus, count, rng)]
+    if network.samples == "digit":
+        images = [digit(number % 10, rng).reshape(shape) for number in range(count)]
+    elif network.samples in ("image", "text"):
+        photos = _photos(corpus, count, rng)
+        images = [crop(path, shape, rng, words=network.samples == "text") for path in photos]
+    else:
+        images = []
+    if images:
         return [{name: ((image - network.mean) * network.scale).astype(np.float32)} for image in images], None
     return [
         {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
@@ -213,9 +220,20 @@ def _photos(corpus: Path, count: int, rng: np.random.Generator) -> list[Path]:
     return [photos[index] for index in rng.permutation(np.arange(count) % len(photos))]
 
 
-def crop(path: Path, shape: Sequence[int], rng: np.random.Generator) -> Array:
+def digit(value: int, rng: np.random.Generator) -> Array:
+    """Return a picture of a digit, 28 x 28 values 0 to 255."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    image = Image.new("L", (28, 28))
+    place = (float(rng.uniform(5, 10)), float(rng.uniform(-2, 3)))
+    font = ImageFont.load_default(size=float(rng.uniform(20, 26)))
+    ImageDraw.Draw(image).text(place, str(value), fill=255, font=font)
+    return np.asarray(image, np.float32)
+
+
+def crop(path: Path, shape: Sequence[int], rng: np.random.Generator, *, words: bool) -> Array:
     """Return a random part of a photo in the shape of an input, values 0 to 255."""
-    from PIL import Image
+    from PIL import Image, ImageDraw, ImageFont
 
     is_first = shape[1] in (1, 3)
     height, width = shape[2:4] if is_first else shape[1:3]
@@ -228,6 +246,13 @@ def crop(path: Path, shape: Sequence[int], rng: np.random.Generator) -> Array:
             int(rng.integers(0, edge - length + 1)) for edge, length in zip(image.size, size, strict=True)
         )
         image = image.resize((width, height), box=(left, top, left + size[0], top + size[1]))
+        if words:
+            texts = (
+                "".join(rng.choice(list("abcdefghkmnprstuvwxyz23456789"), 8)) for _ in range(height // 24)
+            )
+            for line, text in enumerate(texts):
+                font = ImageFont.load_default(size=float(rng.uniform(14, 22)))
+                ImageDraw.Draw(image).text((4, 24 * line), text, fill="white", stroke_width=1, font=font)
         values = np.asarray(image, np.float32).reshape(height, width, channels)
     return np.asarray(values.transpose(2, 0, 1) if is_first else values)[None]
 
@@ -347,8 +372,8 @@ You see what to expect: each model is converted, quantized with the defaults, an
 - **Time**: an estimate, with the interval that contains the time of 8 of 10 networks. *Too small* means that the model moves fewer
   bytes than all measured networks.
 
-xdlc calibrates with {calibration} samples and judges others: {judged} crops of photos, or the rest of a data set. Models
-marked * get random numbers: their dB are no measure of quality.
+xdlc calibrates with {calibration} samples and judges others: {judged} photos, photos with words or drawn digits, or the rest of a
+data set. Models marked * get random numbers: their dB are no measure of quality.
 
 | model | source | it finds | 8-bit | 16-bit | task | ops on HTP | source, DLC, cache (KiB) | M MACs | DRAM (KiB) | time (ms) |
 |---|---|---|---:|---:|---|---|---|---:|---:|---|

@@ -5,18 +5,15 @@ from __future__ import annotations
 import inspect
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from xdlc.registry import module_names
-
 ROOT = Path(__file__).resolve().parents[1]
 PROBLEMS = ROOT / "xdlc" / "problems.toml"
-_TOOLS = "xdlc.cli.tools"
+_WHOLE = "xdlc.help"  # in the context of a command: its help has all flags
 
 
 def pages() -> dict[str, str]:
@@ -41,11 +38,15 @@ def toctree(caption: str, names: Sequence[str]) -> str:
 
 def tools() -> dict[str, click.Command]:
     """Return the tools by the names of their commands."""
+    from xdlc.cli.main import main
+
+    assert isinstance(main, click.Group)
+    context = click.Context(main, info_name="xdlc")
     commands: dict[str, click.Command] = {}
-    for module in sorted(module_names(_TOOLS)):
-        command = import_module(f"{_TOOLS}.{module}").main
-        if command not in commands.values():
-            commands[module.replace("_", "-")] = command
+    for name in main.list_commands(context):
+        command = main.get_command(context, name)
+        if command is not None and command not in commands.values():
+            commands[name] = command
     return commands
 
 
@@ -63,7 +64,7 @@ def _names() -> dict[str, list[str]]:
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     names: dict[str, list[str]] = {}
     for name, target in scripts.items():
-        names.setdefault(target.partition(":")[0].rpartition(".")[2].replace("_", "-"), []).append(name)
+        names.setdefault(target.partition(":")[0], []).append(name)
     return names
 
 
@@ -73,7 +74,7 @@ def _tools_page() -> str:
         [
             "# Command line",
             "",
-            "Each tool is a command of `xdlc`. These pages have the texts of `xdlc TOOL --help`.",
+            "Each tool is a command of `xdlc`. These pages have the texts of `xdlc TOOL --help-all`.",
             "`make man` writes the same texts as man pages to `.site/man`.",
             "",
             "| command | task |",
@@ -85,23 +86,18 @@ def _tools_page() -> str:
 
 
 def _tool_page(name: str, command: click.Command) -> str:
-    other = " ".join(f"`{script}`" for script in _names().get(name, []) if script != "xdlc")
-    return "\n".join(
-        [
-            f"# xdlc {name}",
-            "",
-            *([f"Also installed as {other}.", ""] if other else []),
-            *_help(command, f"xdlc {name}", 2),
-        ]
-    )
+    scripts = _names().get(getattr(command.callback, "__module__", ""), [])
+    other = [f"Also installed as {', '.join(f'`{script}`' for script in scripts)}.", ""] if scripts else []
+    return "\n".join([f"# xdlc {name}", "", *other, *_help(command, f"xdlc {name}", 2)])
 
 
 def _help(command: click.Command, path: str, level: int) -> Iterator[str]:
     """Iterate over the lines of a command's help, and of the commands below it."""
     context = click.Context(command, info_name=path)
+    context.meta[_WHOLE] = True
     formatter = _Markdown(level)
     command.format_help(context, formatter)
-    yield formatter.getvalue()
+    yield re.sub(r"(?:^  xdlc.*\n)+", _as_console, formatter.getvalue(), flags=re.MULTILINE)
     if hidden := _other_names(command):
         yield from (f"{'#' * level} Other names of flags", "", "| name | flag |", "|---|---|", *hidden, "")
     if isinstance(command, click.Group):
@@ -110,6 +106,11 @@ def _help(command: click.Command, path: str, level: int) -> Iterator[str]:
             assert below is not None
             yield from (f"{'#' * level} {path} {name}", "")
             yield from _help(below, f"{path} {name}", level + 1)
+
+
+def _as_console(examples: re.Match[str]) -> str:
+    commands = (f"$ {line.strip()}" for line in examples[0].splitlines())
+    return "\n".join(["```console", *commands, "```", ""])
 
 
 def _other_names(command: click.Command) -> list[str]:
@@ -141,16 +142,18 @@ class _Markdown(click.HelpFormatter):
             else:
                 self.write(f"{_escaped(paragraph)}\n\n")
 
-    def write_dl(self, rows: Sequence[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
         for term, text in rows:
             self.write(f"`{term}`\n: {_escaped(' '.join(text.split())) or '-'}\n\n")
 
 
 def _escaped(text: str) -> str:
-    """Return a text as Markdown: flags are code, all signs are left alone."""
-    parts = re.split(r"((?<![\w-])--?[a-zA-Z][\w-]*)", text)
+    """Return a text as Markdown: flags and parts in backticks are code, all signs are left alone."""
+    parts = re.split(r"(`[^`]+`|(?<![\w-])--?[a-zA-Z][\w-]*)", text)
     signs = re.compile(r"([\\`*_<>\[\]{}|#$])")
-    return "".join(f"`{part}`" if odd % 2 else signs.sub(r"\\\1", part) for odd, part in enumerate(parts))
+    return "".join(
+        f"`{part.strip('`')}`" if odd % 2 else signs.sub(r"\\\1", part) for odd, part in enumerate(parts)
+    )
 
 
 # ------------------------------------------------------------------ the Python interface

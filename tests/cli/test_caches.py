@@ -106,7 +106,7 @@ def test_options_of_caches_go_with_them(dlc: Path, options: tuple[str, str]) -> 
     assert "require --caches" in tool(dlc, *options, code=2)
 
 
-@pytest.mark.parametrize("options", [("--caches", "-s", "a.csv"), ("--caches", "-m"), ("--json", "-m")])
+@pytest.mark.parametrize("options", [("--caches", "-s", "a.csv"), ("--caches", "-m")])
 def test_options_of_ops_and_of_caches_exclude_each_other(dlc: Path, options: tuple[str, ...]) -> None:
     assert "omit" in tool(dlc, *options, code=2)
 

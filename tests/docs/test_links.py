@@ -54,15 +54,36 @@ def text_of(path: str) -> str | None:
     return place.read_text() if place.suffix == ".md" else ""
 
 
+def dead_links(page: str, text: str) -> list[str]:
+    dead = []
+    for target, anchor in links(text):
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(page), target)) if target else page
+        there = text_of(path)
+        if there is None or (anchor and there and anchor not in anchors(there)):
+            dead.append(f"{target}#{anchor}" if anchor else target)
+    return dead
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_links_of_a_page_lead_somewhere(page):
-    dead = []
-    for target, anchor in links((ROOT / page).read_text()):
-        path = posixpath.normpath(posixpath.join(posixpath.dirname(page), target)) if target else page
-        text = text_of(path)
-        if text is None or (anchor and text and anchor not in anchors(text)):
-            dead.append(f"{target}#{anchor}" if anchor else target)
-    assert dead == []
+    assert dead_links(page, (ROOT / page).read_text()) == []
+
+
+def test_links_of_pages_from_the_code_lead_somewhere():
+    dead = {
+        page: dead_links(page, re.sub(r"```{toctree}.*?```", "", text, flags=re.DOTALL))
+        for page, text in made_pages().items()
+    }
+    assert {page: names for page, names in dead.items() if names} == {}
+
+
+def test_addresses_in_the_package_are_pages_of_the_site():
+    addresses = set()
+    for path in (ROOT / "xdlc").rglob("*.toml"):
+        if path.name in ("help.toml", "problems.toml"):
+            addresses |= set(re.findall(r'^page = "([^"#]*)', path.read_text(), re.MULTILINE))
+    names = {name.removesuffix(".md") for name in docs.pages()}
+    assert {address.removesuffix(".md") for address in addresses} - names == set()
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if not page.startswith("docs/adr/")])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +14,7 @@ import click
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target, derived_path
 from xdlc.cli.params import all_of, dashed, flags_of, port_flags, stated
-from xdlc.cli.tool import Tool, has_next, notice, run_next, show, tool
+from xdlc.cli.tool import Tool, has_next, notice, output, result, run_next, show, tool, written
 from xdlc.converter.formats import DLC, recognize
 from xdlc.converter.frontends import Frontend, find_frontend, frontends, models_of
 from xdlc.errors import UsageError
@@ -227,7 +227,7 @@ def _convert(
     for line in (*contract(model, recipes=True), *inserted(model), *host_only(model), *user_defined(model)):
         show(line)
     for path in (*(target.parent / name for name in model.files), target):
-        show(f"written: {path}")
+        written(path)
     return target
 
 
@@ -265,11 +265,12 @@ def _dry_run(
     models: list[Model] = []
     with bars.steps("checking"):
         report = api.check(source, target=soc, converted=models.append, **options)
+    result(**asdict(report))
     for line in lines(report, every_node=every_node):
-        click.echo(line)
+        output(line)
     if target is not None:
         replace_text(target, (as_csv if target.suffix == ".csv" else as_json)(report))
-        show(f"written: {target}")
+        written(target)
     if with_cost and report.exit_code:
         notice("--cost has no effect: the model has problems")
     elif with_cost:

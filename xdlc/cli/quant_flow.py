@@ -14,7 +14,7 @@ import click
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target
 from xdlc.cli.params import all_of, dashed, flags_of, kernel_flags, stated
-from xdlc.cli.tool import command_line, notice, show, warn
+from xdlc.cli.tool import command_line, notice, show, warn, written
 from xdlc.errors import UsageError
 from xdlc.options import options_of
 from xdlc.options.quantizing import QuantizeOptions
@@ -319,7 +319,7 @@ def finish(request: Request, result: Quantized, target: Path) -> None:
 
     for line in (*contract(result.model), *result.lines):
         show(line)
-    show(f"written: {target}")
+    written(target)
     if request.report is not None:
         show(f"report: {request.report}")
     if request.export_encodings is not None:

@@ -11,7 +11,7 @@ import click
 from xdlc import __version__
 from xdlc.cli import params, text, vendor_flags
 from xdlc.cli.output_path import storage_errors
-from xdlc.cli.tool import ToolGroup, show, tool
+from xdlc.cli.tool import ToolGroup, output, show, tool
 from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
 
 _MARK = "# launcher of xdlc compat"
@@ -67,15 +67,15 @@ def flags(name: str) -> None:
     if name not in tools:
         raise _unknown(name)
     if lacking := vendor_flags.missing(name):
-        click.echo(lacking)
+        output(str(lacking))
         return
     section = vendor_flags.sections()[name]
-    click.echo(f"{name}: {section['tool']}")
+    output(f"{name}: {section['tool']}")
     if "note" in section:
-        click.echo(f"  {section['note']}")
+        output(f"  {section['note']}")
     rows = [(entry.flag, entry.kind, entry.meaning) for entry in vendor_flags.entries(name).values()]
     for line in text.table(("flag", "", "meaning"), sorted(rows), (36, 8)):
-        click.echo(line)
+        output(line)
 
 
 def _launcher(name: str) -> str:

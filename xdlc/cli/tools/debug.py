@@ -9,7 +9,7 @@ import click
 
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target
-from xdlc.cli.tool import notice, show, tool
+from xdlc.cli.tool import notice, result, show, tool, written
 from xdlc.options.debugging import DebugOptions
 
 WRONG = 5
@@ -42,11 +42,12 @@ def main(source: Path, input_list: Path, report: Path | None, **options: Any) ->
     if report is not None:
         check_path(check_target(report))
     with bars.steps("comparing"):
-        result = api.debug(source, input_list, notify=notice, **options)
-    for line in str(result).splitlines():
+        comparison = api.debug(source, input_list, notify=notice, **options)
+    result(**comparison.as_json())
+    for line in str(comparison).splitlines():
         show(line)
     if report is not None:
-        result.write(report)
-        show(f"written: {report}")
-    if result.first_wrong is not None:
+        comparison.write(report)
+        written(report)
+    if comparison.first_wrong is not None:
         click.get_current_context().exit(WRONG)

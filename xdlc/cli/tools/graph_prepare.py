@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target, derived_path
 from xdlc.cli.params import DEFAULT_SOC, all_of, flags_of, port_flags, stated
-from xdlc.cli.tool import notice, show, tool
+from xdlc.cli.tool import notice, output, show, tool, written
 from xdlc.errors import UsageError
 from xdlc.options.graphs import CompileOptions, EditOptions
 
@@ -206,7 +206,7 @@ def main(
     if prepared.done and target is not None:
         with bars.steps("writing"):
             prepared.model.save(target)
-        show(f"written: {target}")
+        written(target)
     export(prepared.model, prepared.done)
     raise_all(by_cause(prepared))
 
@@ -238,13 +238,13 @@ def _export(
     for soc, path in files.items():
         with folder_for(path):
             replace_file(path, binary_of(model, soc).write_to)
-        show(f"written: {path}")
+        written(path)
     if contexts is None:
         return
     for soc in socs:
         with folder_for(contexts / "model.onnx"):
             for path in export_epcontext(model, contexts, source.stem, soc, embed=embed):
-                show(f"written: {path}")
+                written(path)
 
 
 def _is_check(flags: Mapping[str, Any]) -> bool:
@@ -291,7 +291,7 @@ def _show_verdicts(
     model = api.load(source)
     rows = table(model, devices, outputs=outputs or None, modes=[mode or "permissive"], sdk=sdk)
     for line in table_lines({"verdicts": [row.words() for row in rows], "without_htp": []}):
-        click.echo(line)
+        output(line)
     for soc in devices if any(map(has_control_flow, model.graphs.values())) else ():
         for line in judge(model, soc).inner:
             show(f"{soc.name}: {line}")

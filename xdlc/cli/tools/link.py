@@ -8,7 +8,7 @@ import click
 
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target
-from xdlc.cli.tool import notice, show, tool
+from xdlc.cli.tool import notice, show, tool, written
 
 
 def _named(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[Path, str]:
@@ -62,4 +62,4 @@ def main(sources: tuple[Path, ...], named: dict[Path, str], target: Path) -> Non
     for graph in linked.graphs.values():
         ports = ", ".join(f"{tensor.name} {list(tensor.shape)}" for tensor in graph.inputs)
         show(f"graph {graph.name}: {len(graph)} ops, inputs {ports}")
-    show(f"written: {target}")
+    written(target)

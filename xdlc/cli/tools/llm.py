@@ -13,7 +13,7 @@ import click
 
 from xdlc import __version__
 from xdlc.cli import bars, params, text
-from xdlc.cli.tool import ToolGroup, notice, show, tool
+from xdlc.cli.tool import ToolGroup, notice, output, result, show, tool, written
 from xdlc.errors import UsageError
 from xdlc.options import spell
 from xdlc.options.language_models import ENGINES, BuildOptions
@@ -110,7 +110,7 @@ def build(source: Path, output: Path, **options: Any) -> None:
         bundle = built(source, output, notify=notice, step=step, **params.stated(options))
     for check in bundle.facts.checks:
         show(f"checked: {check}")
-    show(f"written: {bundle.folder}")
+    written(bundle.folder)
 
 
 @tool("xdlc-llm run")
@@ -129,7 +129,7 @@ def run(source: Path, prompt: str | None, tokens: str | None, max_new_tokens: in
     if tokens is not None:
         with _answering(bundle, options) as ask:
             for token in ask(_ids(tokens), max_new_tokens):
-                click.echo(token)
+                output(str(token))
         return
     with tokenizer_of(bundle) as tokenizer, _answering(bundle, options) as ask:
         begin = begun(tokenizer.encode(prompt or ""), bundle.facts)
@@ -276,9 +276,10 @@ def _stream(pieces: Iterator[str]) -> str:
     """Print an answer as it comes; return it."""
     parts = []
     for piece in pieces:
-        click.echo("\n".join(map(text.clean, piece.split("\n"))), nl=False)
+        output(piece, end="")
         parts.append(piece)
-    click.echo()
+    output("")
+    result(text="".join(parts))
     return "".join(parts)
 
 
@@ -306,7 +307,7 @@ def check(source: Path, soc: str | None, max_new_tokens: int) -> None:
 @tool("xdlc-llm encoder")
 @params.DLC
 @params.output(
-    "Write the bundle to this folder.", metavar="FOLDER", name="output", type=BUNDLE, required=True
+    "Write the bundle to this folder.", metavar="FOLDER", name="folder", type=BUNDLE, required=True
 )
 @click.option(
     "--tokenizer", type=params.INPUT_FILE, required=True, help="Use this tokenizer.json of the model."
@@ -320,14 +321,14 @@ def check(source: Path, soc: str | None, max_new_tokens: int) -> None:
     metavar="SOC,SOC..",
     help="Compile for this SoC. Repeatable.  [default: sm8650]",
 )
-def encoder(source: Path, output: Path, tokenizer: Path, targets: tuple[str, ...]) -> None:
+def encoder(source: Path, folder: Path, tokenizer: Path, targets: tuple[str, ...]) -> None:
     """Build a bundle of an encoder of texts, for GenieEmbedding."""
     from xdlc.container import load
     from xdlc.llm.encoder import build_encoder
 
     with bars.steps("compiling"):
-        build_encoder(load(source), output, tokenizer, targets=targets or ("sm8650",), notify=notice)
-    show(f"written: {output}")
+        build_encoder(load(source), folder, tokenizer, targets=targets or ("sm8650",), notify=notice)
+    written(folder)
 
 
 @tool("xdlc-llm embed")
@@ -341,7 +342,7 @@ def embed(source: Path, prompt: str, soc: str | None) -> None:
     with bars.steps("running"):
         numbers = embedding(source, prompt, soc=soc)
     for number in numbers:
-        click.echo(f"{number:.6g}")
+        output(f"{number:.6g}")
 
 
 @click.group(

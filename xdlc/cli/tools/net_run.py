@@ -39,7 +39,17 @@ _PER_OP = ("moderate", "detailed")
 @params.source(
     "DLC", "Run this DLC, or with --runtime htp this context binary.", "--container", "--input-dlc"
 )
-@params.listing("Run the samples of this list, one a line.", required=True)
+@params.listing("Run the samples of this list, one a line.")
+@click.option(
+    "--samples",
+    type=params.FilePath(path_type=Path),
+    metavar="FOLDER|LIST",
+    help="Convert, quantize, prepare and measure a source model with these calibration samples. The files go "
+    "to the output folder.",
+)
+@click.option(
+    "--svg", type=params.OUTPUT_FILE, help="With --samples: draw the way of the model to this file."
+)
 @params.output(
     "Write the results to this folder.",
     "--output-dir",
@@ -137,7 +147,9 @@ _PER_OP = ("moderate", "detailed")
 @kernel_flags
 def main(
     source: Path,
-    input_list: Path,
+    input_list: Path | None,
+    samples: Path | None,
+    svg: Path | None,
     output_dir: Path,
     runtime: str,
     input_names: tuple[str, ...],
@@ -148,6 +160,11 @@ def main(
 
     Every line of the input list is one inference. xdlc writes its outputs as files.
     """
+    if samples is not None:
+        _all_steps(source, samples, output_dir, options["soc"], svg)
+        return
+    if input_list is None:
+        raise UsageError("no samples are named", fix="name a list: -l FILE; for a source model --samples")
     dims = params.dims_of(input_names, input_dimensions)
     options["several"] = bool(dims) or ("," in str(input_list) and not os.path.isfile(input_list))
     chosen = _checked(runtime, options)
@@ -196,6 +213,23 @@ def main(
             )
         for unused in kernels.unused():
             notice(f"{unused} is unused: it implements no op of the model")
+
+
+def _all_steps(source: Path, samples: Path, folder: Path, soc: str | None, svg: Path | None) -> None:
+    """Make a prepared DLC of a source model; print where files are, and one line of figures."""
+    from xdlc import api
+    from xdlc.ir.files import replace_text
+    from xdlc.page.svg import pipeline
+
+    with bars.steps("converting") as step:
+        built = api.build(source, samples, soc or "sm8650", folder, notify=notice, step=step)
+    for stage in built.stages[1:]:
+        show(f"written: {stage.path}")
+    show(f"report: {built.report}")
+    if svg is not None:
+        replace_text(svg, pipeline(built.as_dict()))
+        show(f"picture: {svg}")
+    show(str(built))
 
 
 def _checked(name: str, options: Mapping[str, Any]) -> Runtime:

@@ -8,7 +8,7 @@ import click
 
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target, derived_path
-from xdlc.cli.tool import show, tool
+from xdlc.cli.tool import show, tool, written
 
 
 def _list(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
@@ -53,4 +53,4 @@ def main(source: Path, target: Path | None, passes: tuple[str, ...]) -> None:
         made = api.optimize(source, passes)
     with bars.steps("writing"):
         api.save(made, target)
-    show(f"written: {target}")
+    written(target)

@@ -7,7 +7,7 @@ from typing import Any
 
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target, derived_path
-from xdlc.cli.tool import show, tool
+from xdlc.cli.tool import tool, written
 from xdlc.options.graphs import ExportOptions
 
 
@@ -25,6 +25,6 @@ def main(source: Path, target: Path | None, **options: Any) -> None:
 
     target = check_target(target or derived_path(source, ".onnx"))
     with bars.steps("writing"):
-        written = api.to_onnx(source, target, **options)
-    for path in written:
-        show(f"written: {path}")
+        paths = api.to_onnx(source, target, **options)
+    for path in paths:
+        written(path)

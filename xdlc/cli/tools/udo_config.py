@@ -10,8 +10,8 @@ import click
 from xdlc import __version__
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target
-from xdlc.cli.text import WIDTH, clean
-from xdlc.cli.tool import ToolGroup, notice, show, tool
+from xdlc.cli.text import WIDTH
+from xdlc.cli.tool import ToolGroup, notice, output, show, tool, written
 from xdlc.options.graphs import DraftOptions, FormOptions
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def validate(configs: tuple[Path, ...]) -> None:
     for text in inspection.notices:
         notice(text)
     for line in inspection.summary:
-        click.echo(clean(line))
+        output(line)
     raise_all(inspection.problems)
 
 
@@ -117,7 +117,7 @@ def sdk(libraries: tuple[Path, ...], release: str) -> None:
     from xdlc.udo.sdk_release import check_releases
 
     for path, found in zip(libraries, check_releases(libraries, release), strict=True):
-        click.echo(clean(f"{path}: {found or 'no SDK release is recorded'}"))
+        output(f"{path}: {found or 'no SDK release is recorded'}")
 
 
 @tool("check-plugin")
@@ -161,9 +161,9 @@ def _write(made: Converted) -> None:
     for text in made.notices:
         notice(text)
     if "-" in made.texts:
-        click.echo(made.texts["-"], nl=False)
+        output(made.texts["-"], end="")
     for path in paths:
-        show(f"written: {path}")
+        written(path)
 
 
 @click.group(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from xdlc.cli import params
-from xdlc.cli.tool import notice, show, tool
+from xdlc.cli.tool import notice, show, tool, written
 
 if TYPE_CHECKING:
     from xdlc.udo.generator import Generated
@@ -82,4 +82,4 @@ def _report(generated: Generated) -> None:
         show(f"replaced: {path} was changed by hand; the old file is {path}.old")
     for path in outcome.left:
         show(f"left: {path} was changed by hand and no longer belongs to the package; it is now .old")
-    show(f"written: {outcome.folder}")
+    written(outcome.folder)
