@@ -77,7 +77,7 @@ def test_flags_of_before_mean_the_same(tool: str, spelled: Any) -> None:
             for word in required(param)
         ]
         context = held.make_context(tool, [*rest, spelled(flag), *values])
-        assert text(context.params[str(option.name)]) == value, words
+        assert not option.expose_value or text(context.params[str(option.name)]) == value, words
 
 
 def test_every_tool_has_the_common_flags() -> None:

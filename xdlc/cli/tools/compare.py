@@ -18,14 +18,14 @@ from xdlc.errors import UsageError
     epilog="The first model is the reference. A source model runs in its framework, a DLC on this machine, "
     "and with --soc a quantized DLC on the emulation of the SoC too.",
 )
-@click.argument("models", type=params.FilePath(path_type=Path), nargs=-1, required=True)
-@click.option("-l", "--input_list", type=params.INPUT_FILE, required=True, help="Name the list of samples.")
+@params.source("MODEL", "Compare this model. Repeatable.", name="models", type=params.MODEL, multiple=True)
+@params.listing("Compare on the samples of this list, one a line.", required=True)
 @click.option(
     "--metric",
     metavar="FILE.py:FUNCTION",
     help="Score each model by FUNCTION(run), as --evaluate does; run(inputs) returns outputs, by name.",
 )
-@click.option("--soc", metavar="NAME", help="Run quantized DLCs on the emulation of this SoC too.")
+@click.option("--soc", metavar="SOC", help="Run quantized DLCs on the emulation of this SoC too.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def main(
     models: tuple[Path, ...], input_list: Path, metric: str | None, soc: str | None, as_json: bool

@@ -121,7 +121,7 @@ _PER_OP = ("moderate", "detailed")
     "--num-inferences",
     type=click.IntRange(1, 1_000_000),
     metavar="N",
-    help="Run this many inferences: xdlc repeats the list, or cuts it. Results are those of the first pass.",
+    help="Run this many inferences: xdlc repeats the list, or cuts it. Results come from the first pass.",
 )
 @click.option(
     "--duration",
