@@ -149,7 +149,7 @@ def test_a_registration_library_that_lies(libraries: Libraries, flags: list[str]
         (("-DMAJOR=7",), "is for version 7 of xdlc_udo.h"),
         (
             ('-DPACKAGE="Other"',),
-            "implements package 'Other' for CPU; it was named as that of 'Math' for CPU",
+            "implements package 'Other' for CPU, but belongs to package 'Math' for CPU",
         ),
     ],
 )

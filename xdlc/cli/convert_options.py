@@ -30,7 +30,7 @@ _OP_PACKAGE_LIB = click.option(
     "--op-package-lib",
     multiple=True,
     metavar="LIBRARY:PROVIDER",
-    help="Ignore this flag; pass kernels to the quantizer with --udo-package-path.",
+    hidden=True,
 )
 _FOR_PYTHON = ("weights", "framework", "define_symbol", "importer_options", "dynamic_shapes")
 """Options that only the Python API has, or that tools take from the importers."""
@@ -67,8 +67,8 @@ _RESULT: tuple[Callable[..., Any], ...] = (
     click.option(
         "--report",
         type=params.OUTPUT_FILE,
-        metavar="FILE.json",
-        help="With --dry-run: write the result as JSON.",
+        metavar="FILE",
+        help="With --dry-run: write the result to this file: .json or .csv.",
     ),
     click.option(
         "--cost",
@@ -257,7 +257,7 @@ def _dry_run(
 ) -> None:
     from xdlc import api
     from xdlc.cli.cost_table import show_cost
-    from xdlc.cli.problems import as_json, lines
+    from xdlc.cli.problems import as_csv, as_json, lines
     from xdlc.ir.files import replace_text
 
     if target is not None:
@@ -269,7 +269,7 @@ def _dry_run(
     for line in lines(report, every_node=every_node):
         output(line)
     if target is not None:
-        replace_text(target, as_json(report))
+        replace_text(target, (as_csv if target.suffix == ".csv" else as_json)(report))
         written(target)
     if with_cost and report.exit_code:
         notice("--cost has no effect: the model has problems")

@@ -226,7 +226,7 @@ class SourceOption(click.Option):
         return [f"{self.metavar}..." if self.multiple else str(self.metavar)]
 
 
-class SocNames(click.ParamType):  # type: ignore[type-arg]
+class SocNames(click.types.StringParamType):
     """Names of SoCs, with commas between them; shells complete the last one."""
 
     name = "soc"

@@ -33,9 +33,7 @@ class DebugOptions(TypedDict, total=False):
     ]
     graph: Annotated[
         str | None,
-        Option(
-            "Compare this graph of a model with several graphs.", default_text="the first", metavar="NAME"
-        ),
+        Option("Compare this graph of a model with several.", default_text="the first", metavar="NAME"),
     ]
     soc: Annotated[str | None, Option("Emulate this SoC.", metavar="SOC")]
     weights: Annotated[
@@ -55,8 +53,7 @@ class DebugOptions(TypedDict, total=False):
     metric: Annotated[
         Callable[[Any, Any], float] | str | None,
         Option(
-            "Add a number for each tensor: FUNCTION(reference, candidate) of two arrays. xdlc executes "
-            "FILE.py.",
+            "Add a number for each tensor: FUNCTION(reference, candidate) of arrays. xdlc executes FILE.py.",
             metavar="FILE.py:FUNCTION",
         ),
     ]
@@ -66,12 +63,7 @@ class DebugOptions(TypedDict, total=False):
     ]
     memory: Annotated[
         int,
-        Option(
-            "Use this much memory for the values that xdlc compares.",
-            default=MEMORY,
-            limits=(1, 1 << 20),
-            metavar="MIB",
-        ),
+        Option("Use this much memory for values.", default=MEMORY, limits=(1, 1 << 20), metavar="MIB"),
     ]
     reproducer: Annotated[
         PathLike | None,

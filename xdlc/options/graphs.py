@@ -83,47 +83,39 @@ class BoundaryOptions(TypedDict, total=False):
     input_mean: Annotated[
         Mapping[str, Numbers],
         Option(
-            "Subtract this mean from an input: one number, or a number for each channel.",
-            metavar="NAME M,M,M",
+            "Subtract this mean from an input: one number, or a number per channel.", metavar="NAME M,M,M"
         ),
     ]
     input_scale: Annotated[
         Mapping[str, Numbers],
-        Option(
-            "Multiply an input by this scale after xdlc subtracts the mean: (x - mean) * scale.",
-            metavar="NAME S,S,S",
-        ),
+        Option("Multiply an input by this scale after the mean: (x - mean) * scale.", metavar="NAME S,S,S"),
     ]
     input_resize: Annotated[
         Mapping[str, str | Sequence[Any]],
         Option(
-            "Set the height and width of the images that callers feed. The DLC resizes them for the "
-            "network: bilinear or nearest.",
+            "Set height and width of the caller's images. The DLC resizes them: bilinear or nearest.",
             metavar="NAME H,W [MODE]",
         ),
     ]
     input_crop: Annotated[
         Mapping[str, str | Sequence[int]],
         Option(
-            "Set the height and width of the caller's images; the DLC uses their centre. T,L,H,W uses the "
-            "part from row T and column L.",
+            "Set height and width of the caller's images and use their centre. T,L,H,W: from row T, column "
+            "L.",
             metavar="NAME H,W",
         ),
     ]
     preserve_io: Annotated[
         bool | str | Sequence[str],
         Option(
-            "Keep the layout, the data type or both of the named inputs and outputs, or of all. It "
-            "overrides other options.",
+            "Keep layout, data type or both of these inputs and outputs, or all, despite other options.",
             metavar="[layout|datatype [NAME..]]",
         ),
     ]
     custom_io: Annotated[PathLike, Option("Read the custom I/O from this file; it overrides {preserve_io}.")]
     config: Annotated[
         PathLike,
-        Option(
-            "Read the configuration of inputs and outputs from this file, in the form of qairt-converter."
-        ),
+        Option("Read inputs and outputs from this file, in the form of qairt-converter."),
     ]
 
 
@@ -163,7 +155,7 @@ class ConvertOptions(BoundaryOptions, SymbolOptions, total=False):
     batch: Annotated[
         int | None,
         Option(
-            "Set the first dimension of every input.",
+            "Set the first dimension of all inputs.",
             limits=(1, MAX_DIM),
             metavar="N",
             flags=("-b", "--batch"),
@@ -185,8 +177,7 @@ class ConvertOptions(BoundaryOptions, SymbolOptions, total=False):
     unroll_loops: Annotated[
         int,
         Option(
-            "Unroll loops of known length up to this number of iterations; 0 unrolls no loop. HTP runs no "
-            "loops.",
+            "Unroll loops of known length up to this many iterations; 0 unrolls none. HTP runs no loops.",
             default=UNROLL_LOOPS,
             limits=(0, None),
             metavar="N",
@@ -225,8 +216,7 @@ class ConvertOptions(BoundaryOptions, SymbolOptions, total=False):
     converter_op_package_lib: Annotated[
         Paths,
         Option(
-            "Use these functions to infer the output shapes of user-defined operations: registration "
-            "libraries (.so) or Python files (.py).",
+            "Infer shapes of user-defined operations with these registration libraries or Python files.",
             flags=("-cpl", "--converter-op-package-lib"),
         ),
     ]
@@ -261,18 +251,13 @@ class AnnotateOptions(TypedDict, total=False):
     quantization_overrides: Annotated[
         PathLike | Mapping[str, Any] | None,
         Option(
-            "Store the encodings of this JSON file for the quantizer: the vendor's form, or AIMET's 0.4 to "
-            "2.0.",
-            metavar="FILE",
+            "Store the encodings of this JSON file: the vendor's form, or AIMET's 0.4 to 2.0.", metavar="FILE"
         ),
     ]
     override_missing: OverrideMissing
     strip_encodings: Annotated[
         bool,
-        Option(
-            "Turn a quantized model into a float model: weights with their values, no encodings.",
-            default=False,
-        ),
+        Option("Turn a quantized model into a float model without encodings.", default=False),
     ]
     remove_unused_inputs: Annotated[bool, Option("Remove inputs that no op reads.", default=False)]
     float_bitwidth: Annotated[
@@ -287,8 +272,7 @@ class AnnotateOptions(TypedDict, total=False):
     preserve_io_datatype: Annotated[
         Sequence[str] | None,
         Option(
-            "Keep the named inputs and outputs float32, or all of them. The DLC converts them inside.",
-            metavar="[NAME..]",
+            "Keep these inputs and outputs float32, or all; the DLC converts them inside.", metavar="[NAME..]"
         ),
     ]
 
@@ -299,8 +283,7 @@ class CompileOptions(TypedDict, total=False):
     htp_archs: Annotated[
         Sequence[str | int],
         Option(
-            "Compile for architectures instead of SoCs, like v68,v73. xdlc adds one cache for each, for all "
-            "its SoCs.",
+            "Compile for architectures instead of SoCs, like v68,v73: one cache for all SoCs of each.",
             default=(),
             metavar="ARCH,ARCH..",
         ),
@@ -308,8 +291,7 @@ class CompileOptions(TypedDict, total=False):
     vtcm_override: Annotated[
         int | None,
         Option(
-            "Plan for this much vector memory; 0 uses all that the SoC has. With less, the cache also runs "
-            "on smaller SoCs.",
+            "Plan for this much vector memory; 0: all. With less, the cache also runs on smaller SoCs.",
             default_text="0",
             limits=(0, 64),
             metavar="MB",
@@ -333,16 +315,14 @@ class CompileOptions(TypedDict, total=False):
     share_weights: Annotated[
         bool,
         Option(
-            "Keep weights in records that caches for several SoCs share. Such caches run on devices, but "
-            "not on the emulation.",
+            "Share weights between caches of several SoCs. Such caches run on devices, not on the emulation.",
             default=False,
         ),
     ]
     share_graph_weights: Annotated[
         bool,
         Option(
-            "Keep weights of several graphs once in each cache. Such caches run on devices, but not on the "
-            "emulation. xdlc verifies them in the context that compiles them.",
+            "Keep weights of several graphs once. Such caches run on devices, not on the emulation.",
             default=False,
         ),
     ]
@@ -402,15 +382,11 @@ class EditOptions(TypedDict, total=False):
     ]
     input_list: Annotated[
         PathLike | None,
-        Option(
-            "Read {set_output_layers} and {set_output_tensors} from the # and % lines of this input list."
-        ),
+        Option("Read {set_output_layers} and {set_output_tensors} from # and % lines of this input list."),
     ]
     use_float_io: Annotated[
         bool,
-        Option(
-            "Use float32 for quantized inputs and outputs; the graph converts them inside.", default=False
-        ),
+        Option("Use float32 for quantized inputs and outputs; the graph converts them.", default=False),
     ]
     buffer_data_type: Annotated[
         Mapping[str, str] | Names,
@@ -469,23 +445,16 @@ class DraftOptions(FormOptions, total=False):
     ]
     udo_config_paths: Annotated[
         Paths,
-        Option(
-            "Do not draft the operators of these configurations.",
-            flags=("-udo", "--udo-config-paths"),
-        ),
+        Option("Do not draft the operators of these configurations.", flags=("-udo", "--udo-config-paths")),
     ]
     same_shapes: Annotated[
         bool,
-        Option(
-            "Assume the shape of the first input for outputs without a complete shape in the model.",
-            default=False,
-        ),
+        Option("Assume the shape of the first input for outputs without a complete shape.", default=False),
     ]
     datatypes: Annotated[
         Sequence[str],
         Option(
-            "Add these data types to float inputs and outputs. FLOAT_32 alone keeps them float in quantized "
-            "models.",
+            "Add these data types to float inputs and outputs. FLOAT_32 alone keeps them float.",
             default=(),
             default_text="FLOAT_32; for a DSP also FIXED_8 and FIXED_16",
             metavar="TYPE,..",

@@ -30,8 +30,7 @@ class BuildOptions(TypedDict, total=False):
     context: Annotated[
         int | Sequence[int],
         Option(
-            "Limit a conversation to this many tokens. With several numbers, a run uses the shortest that "
-            "holds the tokens.",
+            "Limit a conversation to this many tokens. A run uses the shortest limit that fits.",
             default=4096,
             limits=(2, 1 << 20),
             metavar="N,N..",
@@ -60,35 +59,23 @@ class BuildOptions(TypedDict, total=False):
     ]
     splits: Annotated[
         int | str,
-        Option(
-            "Write this number of context binaries; auto chooses it by their size.",
-            default="auto",
-            metavar="N|auto",
-        ),
+        Option("Write this many context binaries; auto: by their size.", default="auto", metavar="N|auto"),
     ]
     text: Annotated[PathLike | None, Option("Calibrate with this text in UTF-8.", metavar="FILE")]
     tokenizer: Annotated[
         Any,  # in Python also a tokenizer of transformers
-        Option(
-            "Use this tokenizer.json, or the one in this folder.",
-            default_text="the source's",
-            metavar="PATH",
-        ),
+        Option("Use this tokenizer.json, or its folder.", default_text="the source's", metavar="PATH"),
     ]
     algorithms: Annotated[
         Names,
         Option(
-            "Apply these accuracy algorithms, with 16-bit activations.",
-            default=(),
-            choices=ALGORITHMS,
-            metavar="A,B",
+            "Apply these algorithms, with 16-bit activations.", default=(), choices=ALGORITHMS, metavar="A,B"
         ),
     ]
     weights_bitwidth_of: Annotated[
         Mapping[str, int] | None,
         Option(
-            "Set the bits of the weights of linear maps: layer_0.down, *.down for all layers, head. The "
-            "default of the head is 8 or more.",
+            "Set the bits of weights: layer_0.down, *.down for all layers, head. The head has 8 or more.",
             choices=WEIGHT_BITS,
             metavar="NAME BITS",
         ),

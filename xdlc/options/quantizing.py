@@ -43,9 +43,7 @@ class QuantizeOptions(KernelOptions, total=False):
 
     weights_bitwidth: Annotated[
         int,
-        Option(
-            "Use this many bits for weights; 16 needs 16-bit activations.", default=8, choices=WEIGHT_BITS
-        ),
+        Option("Use this many bits for weights; 16 needs {act_bitwidth} 16.", default=8, choices=WEIGHT_BITS),
     ]
     act_bitwidth: Annotated[
         int, Option("Use this many bits for activations.", default=8, choices=ACTIVATION_BITS)
@@ -54,24 +52,19 @@ class QuantizeOptions(KernelOptions, total=False):
     float_bitwidth: Annotated[
         int | str,
         Option(
-            "Use this data type for ops that stay float: 32 or 16 bits, or bf16.",
+            "Use this type for ops that stay float: 32 or 16 bits, or bf16.",
             default=32,
             choices=(32, 16, "bf16"),
         ),
     ]
     float_ops: Annotated[
         Names,
-        Option(
-            "Keep these ops float. Name the op, its source node or a tensor that it writes.",
-            default=(),
-            metavar="A,B",
-        ),
+        Option("Keep ops float, by name of op, source node or tensor.", default=(), metavar="A,B"),
     ]
     act_bitwidth_of: Annotated[
         Mapping[str, int] | None,
         Option(
-            "Set the bits of the activations that one op reads and writes, by the names of {float_ops}. The "
-            "name of an input works too.",
+            "Set the bits of what one op reads and writes, by the names of {float_ops}, or of an input.",
             choices=ACTIVATION_BITS,
             metavar="NAME BITS",
         ),
@@ -102,10 +95,7 @@ class QuantizeOptions(KernelOptions, total=False):
     ]
     use_per_row_quantization: Annotated[
         bool,
-        Option(
-            "Use one scale for each output of FullyConnected and MatMul weights.",
-            default=True,
-        ),
+        Option("Use one scale for each output of FullyConnected and MatMul.", default=True),
     ]
     act_quantizer_calibration: Annotated[
         str,
@@ -116,12 +106,7 @@ class QuantizeOptions(KernelOptions, total=False):
     ]
     act_quantizer_schema: Annotated[
         str,
-        Option(
-            "Use this quantization schema for activations.",
-            default="asymmetric",
-            choices=SCHEMAS,
-            metavar="NAME",
-        ),
+        Option("Use this schema for activations.", default="asymmetric", choices=SCHEMAS, metavar="NAME"),
     ]
     param_quantizer_schema: Annotated[
         str,
@@ -143,10 +128,7 @@ class QuantizeOptions(KernelOptions, total=False):
     ]
     restrict_quantization_steps: Annotated[
         tuple[int, int] | None,
-        Option(
-            "Limit the quantized values of symmetric weights to this range, like -0x80,0x7F.",
-            metavar="LOW,HIGH",
-        ),
+        Option("Limit values of symmetric weights to this range, like -0x80,0x7F.", metavar="LOW,HIGH"),
     ]
     weights_block_size: Annotated[
         int | None,
@@ -178,26 +160,16 @@ class QuantizeOptions(KernelOptions, total=False):
     ]
     bias_correction: Annotated[
         bool,
-        Option(
-            "Correct biases for the shift that rounded weights cause, if the outputs of held-out samples "
-            "improve.",
-            default=True,
-        ),
+        Option("Correct biases for the shift by rounded weights, if held-out samples improve.", default=True),
     ]
     bound_attention_masks: Annotated[
         bool,
-        Option(
-            "Bound masks before a Softmax, so that scores keep the steps of their encoding.", default=True
-        ),
+        Option("Bound masks before a Softmax, so that scores keep their steps.", default=True),
     ]
-    drop_nan_checks: Annotated[
-        bool, Option("Remove NaN checks of fixed-point values, which are never NaN.", default=True)
-    ]
+    drop_nan_checks: Annotated[bool, Option("Remove NaN checks of fixed-point values.", default=True)]
     one_act_bitwidth: Annotated[
         bool,
-        Option(
-            "Do not widen activations to 16 bits where 8 bits lose values. HTA needs this.", default=False
-        ),
+        Option("Do not widen activations to 16 bits, as HTA needs.", default=False),
     ]
     enable_float_fallback: Annotated[
         bool,
@@ -217,8 +189,7 @@ class QuantizeOptions(KernelOptions, total=False):
     max_sqnr_drop: Annotated[
         float | None,
         Option(
-            "Raise as few activations to 16 bits as each output needs to lose at most this much SQNR. The "
-            "reference has all activations at 16 bits.",
+            "Raise as few activations as each output needs to lose at most this against 16-bit activations.",
             metavar="DB",
         ),
     ]
@@ -268,33 +239,21 @@ class QuantizeOptions(KernelOptions, total=False):
     quantization_overrides: Annotated[
         PathLike | Mapping[str, Any] | None,
         Option(
-            "Use the encodings of this JSON file instead of calibrated ones: the vendor's form, or AIMET's "
-            "0.4 to 2.0.",
-            metavar="FILE",
+            "Use the encodings of this JSON file: the vendor's form, or AIMET's 0.4 to 2.0.", metavar="FILE"
         ),
     ]
     override_missing: OverrideMissing
     ignore_quantization_overrides: Annotated[
         bool,
-        Option(
-            "Drop the encodings of float tensors in the model. For a quantized DLC use {requantize}.",
-            default=False,
-        ),
+        Option("Drop encodings of float tensors; for a quantized DLC use {requantize}.", default=False),
     ]
     requantize: Annotated[
         bool,
-        Option(
-            "Read a quantized DLC as a float model: weights with their stored precision, no encodings.",
-            default=False,
-        ),
+        Option("Read a quantized DLC as a float model.", default=False),
     ]
     jobs: Annotated[
         int,
-        Option(
-            "Calibrate with this many processes. The result does not depend on it.",
-            default=1,
-            limits=(1, 256),
-        ),
+        Option("Calibrate with this many processes; the result stays the same.", default=1, limits=(1, 256)),
     ]
     loop_timeout: Annotated[
         float | None,

@@ -15,8 +15,7 @@ class KernelOptions(TypedDict, total=False):
     udo_package_path: Annotated[
         Paths,
         Option(
-            "Use these kernels for the UDOs of the model: registration libraries, Python files, folders "
-            "kernel_meta.",
+            "Use these kernels for UDOs: registration libraries, Python files, folders kernel_meta.",
             metavar="FILE,FILE..",
         ),
     ]
@@ -80,16 +79,13 @@ class RunOptions(KernelOptions, total=False):
     plain: Annotated[
         bool,
         Option(
-            "Round tensors with encodings and compute in float between them, without HTP's own arithmetic "
-            "(cpu).",
-            default=False,
+            "Round to encodings and compute in float between them, without HTP's steps (cpu).", default=False
         ),
     ]
     use_aip: Annotated[
         bool,
         Option(
-            "Run the sections of the AIP record: HTA sections as xdlc compiled them, other sections on the "
-            "CPU.",
+            "Run the AIP record: HTA sections as xdlc compiled them, other sections on the CPU.",
             default=False,
         ),
     ]
@@ -105,9 +101,7 @@ class RunOptions(KernelOptions, total=False):
     ]
     kernels: Annotated[
         Any,
-        Option(
-            "Use these open kernels instead of {udo_package_path} and {udo_timeout}. The caller closes them."
-        ),
+        Option("Use these open kernels instead of {udo_package_path}; the caller closes them."),
     ]
     notify: Annotated[
         Notify | None, Option("Call this function with each notice, a line of text (htp, aip).")

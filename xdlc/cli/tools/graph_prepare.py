@@ -113,13 +113,13 @@ _SEVERAL = {"multiple": True, "callback": None, "type": str}
 @click.option(
     "--memorymapped-buffer-hint",
     default=False,
-    help="Ignore this flag; a device decides where its buffers are.",
+    hidden=True,
     **_SWITCH,
 )
 @click.option(
     "--udo-package-path",
     metavar="LIBRARY",
-    help="Ignore this flag; UDOs stay on the CPU, see --partition.",
+    hidden=True,
 )
 @_CHECK
 def main(

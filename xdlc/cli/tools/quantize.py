@@ -107,13 +107,14 @@ def main(
         if is_set and not is_enabled:
             raise UsageError(f"{flag} requires {enabling}", fix=f"add {enabling}, or omit {flag}")
     devices = [device_soc(soc) for soc in socs]  # before the long work, as the ranges
-    named = flags.get("target")
-    if flags["input_list"] is not None and devices and not named:
+    named = (flags["target"] or "").replace(",", " ").split()
+    if len(named) > 1 or (flags["input_list"] is not None and devices and not named):
         # What the oldest supports, all support.
-        flags["target"] = min(devices, key=lambda device: (device.arch, device.fp16)).name
+        several = map(device_soc, named) if named else devices
+        flags["target"] = min(several, key=lambda device: (device.arch, device.fp16)).name
     if enable_hta and not socs:
-        if named:
-            check_soc(named)
+        for soc in named:
+            check_soc(soc)
         if flags["input_list"] is not None:
             flags["one_act_bitwidth"] = True  # HTA has no op that converts widths
     if partitions is not None:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     "-cop",
     "--converter-op-package",
     is_flag=True,
-    help="Ignore this flag; the registration library infers the shapes of outputs for converters.",
+    hidden=True,
 )
 def main(
     configs: tuple[Path, ...], folder: Path, force: bool, per_backend: bool, converter_op_package: bool

@@ -22,7 +22,7 @@ UNUSED = "no output of the model needs it"
 REFUSED = "it could not be imported"
 KNOWN = "its result is known while converting"
 INNER = "its result in this branch or loop is known, unread, or its input under another name"
-LISTED = "its result is a sequence or an optional, which xdlc takes apart while converting"
+LISTED = "its result is a sequence or an optional, which xdlc resolves while converting"
 VIEW = "its result is its input under another name, shape or axis order"
 DROPPED = {
     "fold_quantize_dequantize": "it became the encoding of a tensor",

@@ -127,7 +127,7 @@ class HtpSession:
             if notice := unswept():
                 notify(notice)
             for reason in reasons:
-                notify(f"{self.soc} does not use it: {reason}")
+                notify(f"not used on {self.soc}: {reason}")
             if reasons:
                 notify(f"{name} is compiled for {self.soc} now")
             runs = self._compiled(name, divide, notify)

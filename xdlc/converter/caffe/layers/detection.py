@@ -406,7 +406,7 @@ def _proposals(
     regions = g("Pad", [g("Gather", [regions, chosen], axis=0), vector(g, [0, 1, 0, 0])])
     better = g("Gather", [better, chosen], axis=0)
     g.context.diagnostics.notices.append(
-        f"{node.own_name!r} runs on the host and outputs {after} regions; it fills regions after the last "
+        f"{node.own_name!r} runs on the host and outputs {after} regions, and fills regions after the last "
         "with 0; for HTP cut the net around it"
     )
     rois = where(g, g("Unsqueeze", [kept, vector(g, [1])]), regions, number(g, regions, 0))
