@@ -76,6 +76,20 @@ def test_target_says_whose_verdict_it_is(troubled: Any, models: Any) -> None:
     assert "has no HTP" in " ".join(host.split())
 
 
+def test_floats_on_a_soc_without_fp16_are_a_note(models: Any) -> None:
+    words = ("-i", models.save(models.cnn()), "--dry_run", "--target", "qcs6490")
+    report = json.loads(invoke(*words, "--json", code=0).stdout)
+    assert report["problems"] == []
+    assert "XD104" in " ".join(report["notices"])
+    assert "notice: " in invoke(*words, code=0).stdout
+
+
+def test_problems_as_json(troubled: Any) -> None:
+    report = json.loads(invoke("-i", troubled, "--dry_run", "--json", "--cost", code=4).stdout)
+    assert [problem["code"][:3] for problem in report["problems"]] == ["XD4"]
+    assert "--cost" in report["notices"][-1]
+
+
 def test_report_as_json(troubled: Any) -> None:
     path = troubled.parent / "report.json"
     invoke("-i", troubled, "--dry-run", "--report", path, code=4)

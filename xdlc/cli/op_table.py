@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
@@ -17,6 +18,7 @@ from xdlc.opdefs import verify_op
 COLUMNS = ("Id", "Name", "Type", "Inputs", "Outputs", "Out Dims", "Runtimes", "Parameters")
 RUNTIMES = {"A": "hta", "D": "htp", "G": "gpu", "C": "cpu"}
 """Letter of a runtime: AIP, DSP, GPU, CPU; and the supplement of the OpDefs that lists its support."""
+_LEAST = 12
 _Row = tuple[str, ...]
 
 
@@ -103,9 +105,17 @@ def _tensor(tensor: dict[str, Any] | None) -> str:
 
 
 def lines(body: Sequence[_Row], totals: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines of a table as wide as its cells, and the vendor's totals."""
+    """Yield the lines of a table, and the vendor's totals.
+
+    Cells are wrapped on a terminal; elsewhere the table is as wide as they are.
+    """
     table = [[cell.split("\n") for cell in row] for row in (COLUMNS, *body)]
-    widths = [max(len(line) for row in table for line in row[i]) for i in range(len(COLUMNS))]
+    widths = _widths(table)
+    if sys.stdout.isatty():
+        while sum(widths) + 3 * len(widths) + 1 > text.width() and max(widths) > _LEAST:
+            widths[widths.index(max(widths))] -= 1
+        table = [[text.folded("\n".join(cell), widths[i]) for i, cell in enumerate(row)] for row in table]
+        widths = _widths(table)  # words stay whole
     rule = "-" * (sum(widths) + 3 * len(widths) + 1)
     for row in table:
         yield rule
@@ -116,6 +126,10 @@ def lines(body: Sequence[_Row], totals: dict[str, Any]) -> Iterator[str]:
     megabytes = 4 * totals["parameters"] / 1e6
     yield f"Total parameters: {totals['parameters']} ({megabytes:.3g} MB assuming single precision float)"
     yield f"Total MACs per inference: {totals['macs']}"
+
+
+def _widths(table: Sequence[Sequence[Sequence[str]]]) -> list[int]:
+    return [max(len(line) for row in table for line in (*row[i], "")) for i in range(len(COLUMNS))]
 
 
 def as_csv(model: Model, found: dict[str, Any]) -> str:

@@ -110,7 +110,7 @@ def table(titles: Row, rows: Sequence[Row], widths: Sequence[int], indent: str =
     left = width() - len(indent) - sum(wide) - 2 * len(wide)
     wide.append(max(min(needed[-1], left), 8))
     for row in (titles, tuple("-" * most for most in wide), *rows):
-        cells = [_folded(cell, most) for cell, most in zip(row, wide, strict=True)]
+        cells = [folded(cell, most) for cell, most in zip(row, wide, strict=True)]
         while any(cells):
             shown = indent
             for i, cell in enumerate(cells):
@@ -121,7 +121,8 @@ def table(titles: Row, rows: Sequence[Row], widths: Sequence[int], indent: str =
             yield shown.rstrip()
 
 
-def _folded(cell: str, columns: int) -> list[str]:
+def folded(cell: str, columns: int) -> list[str]:
+    """Return the lines of a cell, wrapped at blanks."""
     wrap = partial(textwrap.wrap, width=columns, break_long_words=False, break_on_hyphens=False)
     return [part for line in cell.split("\n") for part in wrap(line)]
 

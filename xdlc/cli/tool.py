@@ -381,7 +381,7 @@ def _add(key: str, text: str) -> bool:
     """Add a text to a list of the JSON object, if one is printed; return whether."""
     content = click.get_current_context().meta.get(_RESULT)
     if content and (key != "lines" or key in content):
-        content.setdefault(key, []).append(text)
+        content[key] = [*content.get(key, ()), text]
     return content is not None
 
 
@@ -392,7 +392,8 @@ def _print_json(ctx: click.Context, error: XdlcError | None = None) -> None:
 
         names = ("code", "problem", "where", "fix", "node", "op", "line")
         problems = each_problem(error) if error is not None else ()
-        content["problems"] = [{name: getattr(problem, name) for name in names} for problem in problems]
+        rows = [{name: getattr(problem, name) for name in names} for problem in problems]
+        content["problems"] = [*content.get("problems", ()), *rows]
         click.echo(json.dumps(content, indent=2, default=str))
         content.clear()  # a tool that runs then has the same
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from xdlc.cli import bars, params, text
-from xdlc.cli.tool import show, tool
+from xdlc.cli.tool import result, show, tool
 from xdlc.errors import UsageError
 
 
@@ -26,10 +25,7 @@ from xdlc.errors import UsageError
     help="Score each model by FUNCTION(run), as --evaluate does; run(inputs) returns outputs, by name.",
 )
 @click.option("--soc", metavar="SOC", help="Run quantized DLCs on the emulation of this SoC too.")
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
-def main(
-    models: tuple[Path, ...], input_list: Path, metric: str | None, soc: str | None, as_json: bool
-) -> None:
+def main(models: tuple[Path, ...], input_list: Path, metric: str | None, soc: str | None) -> None:
     """Compare a source model, its DLCs and their runs on HTP side by side."""
     from xdlc import api
 
@@ -37,9 +33,7 @@ def main(
         raise UsageError("one model has nothing to be compared with", fix="name two models, or --soc")
     with bars.steps("running") as step:
         rows = api.compare(models, input_list, metric=metric, soc=soc, step=step)
-    if as_json:
-        show(json.dumps({"schema": 1, "models": [asdict(row) for row in rows]}, indent=1))
-        return
+    result(models=[asdict(row) for row in rows])
     cells = [
         (
             text.clean(row.title),
