@@ -44,7 +44,7 @@ def _steps(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
         return None if value is None else tuple(int(word, 0) for word in value.replace(",", " ").split())
     except ValueError:
         fix = "give the smallest and the largest step around zero, like -0x80,0x7F or -128,127"
-        raise params.BadValue(f"{value!r} is no range of steps", fix) from None
+        raise params.BadValue(f"{value!r} is not a range of steps", fix) from None
 
 
 _RESULTS = (

@@ -87,7 +87,7 @@ def pipeline(built: Record) -> str:
 
 
 def network(report: Record, *, style: bool = True) -> str:
-    """Return where accuracy and bytes go, from the JSON form of a report of quantization."""
+    """Return where accuracy and bytes go, from the JSON of a quantization report."""
     ops = sorted(report["ops"], key=lambda op: op["order"])
     step = (WIDTH - LEFT - RIGHT) / max(len(ops), 1)
     place = {op["name"]: LEFT + step * (number + 0.5) for number, op in enumerate(ops)}
@@ -185,7 +185,7 @@ def partition(runs: Sequence[tuple[str, Sequence[str]]], soc: str) -> str:
     total, x = max(sum(len(names) for _, names in runs), 1), 16.0
     htp = sum(len(names) for place, names in runs if place == "HTP")
     body = [
-        text(16, 22, f"What runs where on {soc}", "h"),
+        text(16, 22, f"Ops by processor on {soc}", "h"),
         text(240, 22, f"{htp} of {total} ops on HTP", "small dim"),
     ]
     room = WIDTH - 32 - 26 * (len(runs) - 1)
@@ -212,7 +212,7 @@ def partition(runs: Sequence[tuple[str, Sequence[str]]], soc: str) -> str:
         text(
             16,
             222,
-            "Each arrow is a copy between the memories of HTP and CPU. Names are those of the first op.",
+            "Each arrow is a copy between the memories of HTP and CPU. A run has the name of its first op.",
             "small dim",
         )
     )
@@ -220,7 +220,7 @@ def partition(runs: Sequence[tuple[str, Sequence[str]]], soc: str) -> str:
 
 
 def tensor(entry: Record) -> str:
-    """Return what rounding does to one tensor, from its entry in a report of quantization."""
+    """Return what rounding does to one tensor, from its entry in a report."""
     bars, low, high = entry["histogram"], entry["grid_low"], entry["grid_high"]
     counts, end = bars["counts"], bars["low"] + bars["width"] * len(bars["counts"])
     first, last = min(bars["low"], low), max(end, high)
@@ -232,7 +232,7 @@ def tensor(entry: Record) -> str:
     peak = math.log1p(max(counts)) or 1.0
     scale = entry["scale"]
     steps = f"{entry['bits']} bits: steps of {scale:.3g} from {low:.3g} to {high:.3g}"
-    body = [text(16, 22, f"What {entry['bits']} bits do to {short(entry['name'], 40)}", "h")]
+    body = [text(16, 22, f"{entry['bits']} bits for {short(entry['name'], 40)}", "h")]
     body.append(text(16, 42, f"{steps}; values outside become the nearest end", "small dim"))
     body += [rect(LEFT, 60, x(low) - LEFT, 180, "lost"), rect(x(low), 60, x(high) - x(low), 180, "faint")]
     body.append(rect(x(high), 60, WIDTH - RIGHT - x(high), 180, "lost"))

@@ -46,7 +46,7 @@ def install(folder: Path, tools: tuple[str, ...], force: bool) -> None:
                 existing = path.read_bytes()[: 1 << 14] if path.is_file() and not path.is_symlink() else b""
             if not existing.endswith(f"{_MARK}\n".encode()):
                 fix = "choose another folder, or omit the tool: --tools"
-                problems.append(UsageError("is no launcher, and stays", where=str(path), fix=fix))
+                problems.append(UsageError("is not a launcher, so xdlc keeps it", where=str(path), fix=fix))
             elif existing != launcher.encode() and not force:
                 fix = "add --force"
                 problems.append(UsageError("is a launcher of another Python", where=str(path), fix=fix))

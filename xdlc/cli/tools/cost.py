@@ -27,7 +27,9 @@ def _bytes(_ctx: click.Context, _param: click.Parameter, value: str | None) -> i
         return None
     match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,6})?) *([KMG]?B?)", value.strip().upper())
     if match is None or match[2] not in _UNITS:
-        raise params.BadValue(f"{value!r} is no number of bytes", "write a number and B, KB, MB or GB: 4MB")
+        raise params.BadValue(
+            f"{value!r} is not a number of bytes", "write a number and B, KB, MB or GB: 4MB"
+        )
     return int(float(match[1]) * _UNITS[match[2]])
 
 

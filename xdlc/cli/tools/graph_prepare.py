@@ -31,7 +31,7 @@ _CHECK = all_of(
         flag_value="",
         callback=params.names,
         metavar="[SOC,SOC..]",
-        help="Compile nothing: list which caches in the DLC are usable on these SoCs, or those of --soc.",
+        help="Compile nothing: list which caches in the DLC are usable on these SoCs, or on the SoCs of --soc.",
     ),
     click.option(
         "--outputs",

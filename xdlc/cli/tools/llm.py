@@ -77,7 +77,7 @@ def _splits(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
     if value is None or value == "auto":
         return value
     if not (value.isascii() and value.isdecimal() and 0 < len(value) < 5):
-        raise params.BadValue(f"{value!r} is no number of parts", "write auto, or a number like 4")
+        raise params.BadValue(f"{value!r} is not a number of parts", "write auto, or a number like 4")
     return int(value)
 
 

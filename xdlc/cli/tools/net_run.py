@@ -121,7 +121,7 @@ _PER_OP = ("moderate", "detailed")
     "--num-inferences",
     type=click.IntRange(1, 1_000_000),
     metavar="N",
-    help="Run this many inferences: xdlc repeats the list, or cuts it. Results are those of the first pass.",
+    help="Run this many inferences: xdlc repeats the list, or cuts it. Results come from the first pass.",
 )
 @click.option(
     "--duration",
@@ -216,7 +216,7 @@ def main(
 
 
 def _all_steps(source: Path, samples: Path, folder: Path, soc: str | None, svg: Path | None) -> None:
-    """Make a prepared DLC of a source model; print where files are, and one line of figures."""
+    """Make a prepared DLC of a source model; print its files and a line of figures."""
     from xdlc import api
     from xdlc.ir.files import replace_text
     from xdlc.page.svg import pipeline

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _CONFIGS = params.source("FILE", "Read this configuration. Repeatable.", name="configs", multiple=True)
 _TARGET = params.output(
-    "Write this file: .xml or .json; a folder gets a file a package; - is standard output.",
+    "Write this file: .xml, .json, a folder (a file a package), or - for standard output.",
     "--output-path",
     required=True,
 )
