@@ -31,7 +31,7 @@ _CHECK = all_of(
         flag_value="",
         callback=params.names,
         metavar="[SOC,SOC..]",
-        help="Compile nothing: list which caches in the DLC are usable on these SoCs, or on the SoCs of --soc.",
+        help="Compile nothing: list which caches in the DLC are usable on these SoCs, or on those in --soc.",
     ),
     click.option(
         "--outputs",
