@@ -89,7 +89,7 @@ def test_key_of_a_package_may_be_anything(tmp_path: Path, key: str):
 
 
 def test_data_types_of_the_list(tmp_path: Path):
-    """A scalar parameter may be a STRING; a tensor may not (docs/guides/udo-config.md)."""
+    """A scalar may be a STRING; a tensor may not (docs/guides/udo-config.md)."""
     path = tmp_path / "c.json"
     for name in "FLOAT_16 FLOAT_32 FIXED_4 FIXED_8 FIXED_16 UINT_8 UINT_16 UINT_32".split():
         path.write_text(BLUR.replace('"data_type": "FLOAT_32"', f'"data_type": "{name}"'))

@@ -86,7 +86,7 @@ def build(
     notify: Notify | None = None,
     step: Step | None = None,
 ) -> Built:
-    """Convert, quantize, prepare and measure a source model; write all to a folder.
+    """Convert, quantize, prepare and measure a source model; write files to a folder.
 
     Args:
         path: The source model.

@@ -216,7 +216,7 @@ def main(
 
 
 def _all_steps(source: Path, samples: Path, folder: Path, soc: str | None, svg: Path | None) -> None:
-    """Make a prepared DLC of a source model; print where files are, and one line of figures."""
+    """Make a prepared DLC of a source model; print its files and a line of figures."""
     from xdlc import api
     from xdlc.ir.files import replace_text
     from xdlc.page.svg import pipeline

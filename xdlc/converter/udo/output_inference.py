@@ -19,8 +19,8 @@ from xdlc.opdefs.source_match import ShapeFunction, Udo
 from xdlc.options import spell
 
 _SHAPE_FIX = (
-    "state it as Shape/Text of the output (xdlc_shape in JSON), pass a shape function with {} FILE.py, or "
-    "state it in the model (value_info in ONNX); xdlc-udo-package-generator writes a skeleton of a function"
+    "state it as Shape/Text of the output (xdlc_shape in JSON) or in the model (value_info in ONNX), or "
+    "pass a shape function with {} FILE.py; xdlc-udo-package-generator writes a skeleton"
 )
 _HOOK_FIX = "return it from infer_shape_and_type of the plugin, or state it in the model (value_info in ONNX)"
 
