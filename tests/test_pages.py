@@ -12,7 +12,6 @@ PAGES = sorted(
     path.relative_to(ROOT).as_posix()
     for pattern in ("*.md", "docs/**/*.md", "bench/*.md", "fuzz/*.md")
     for path in ROOT.glob(pattern)
-    if path.name != "CHANGELOG.md"
 )
 ABOUT_THE_HOUSE = ("docs/adr/", "docs/project/", "CONTRIBUTING", "bench/", "fuzz/")
 

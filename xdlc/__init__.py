@@ -23,6 +23,7 @@ if sys.argv[:1] == ["-m"] and not sys.flags.safe_path and "xdlc" in sys.orig_arg
 
 from typing import TYPE_CHECKING
 
+import xdlc.compare
 import xdlc.cost
 import xdlc.debug
 import xdlc.prepare  # noqa: F401
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
         Session,
         annotate,
         check,
+        compare,
         convert,
         cost,
         debug,
@@ -67,6 +69,7 @@ __all__ = [
     "__version__",
     "annotate",
     "check",
+    "compare",
     "convert",
     "cost",
     "debug",
@@ -92,9 +95,9 @@ _HOMES["explain"] = "xdlc.runtime.vendor_errors"
 if not TYPE_CHECKING:  # checkers of types would take any name
     __getattr__ = names_of(__name__, _HOMES)
 
-# The packages ``xdlc.cost``, ``xdlc.debug`` and ``xdlc.prepare`` have names of verbs.  They are loaded by the
-# imports above, so that no later import of their modules binds the name.
-del globals()["cost"], globals()["debug"], globals()["prepare"]
+# The packages ``xdlc.compare``, ``xdlc.cost``, ``xdlc.debug`` and ``xdlc.prepare`` have names of verbs.  They
+# are loaded by the imports above, so that no later import of their modules binds the name.
+del globals()["compare"], globals()["cost"], globals()["debug"], globals()["prepare"]
 
 
 def __dir__() -> list[str]:

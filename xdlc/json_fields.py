@@ -264,7 +264,7 @@ class Fields:
         self._problems_before = len(scope.problems)
         if not self.ok:
             example = "name" if names is None or "name" in names else names[0]
-            problem = f"{what} has to be an object, found {kind_of(node.value)}"
+            problem = f"{what} must be an object, found {kind_of(node.value)}"
             scope.report(node.path, problem, f'write {{"{example}": ...}}')
             return
         if names is None:
@@ -344,7 +344,7 @@ class Fields:
 
     def wrong(self, name: str, expected: str, node: Node, fix: str) -> None:
         """Report a value of the wrong type."""
-        problem = f"{name} of {self.what} has to be {expected}, found {kind_of(node.value)}"
+        problem = f"{name} of {self.what} must be {expected}, found {kind_of(node.value)}"
         self.scope.report(node.path, problem, fix)
 
     def _typed(self, name: str, types: type | tuple[type, ...], expected: str, example: str) -> Any:
@@ -407,7 +407,7 @@ class Fields:
         while list in set(map(type, level)):
             lengths = {len(row) if isinstance(row, list) else -1 for row in level}
             if len(lengths) > 1 or 0 in lengths or len(shape) == MAX_AXES:
-                problem = f"{name} of {self.what} has to be an array of numbers with rows of equal lengths"
+                problem = f"{name} of {self.what} must be an array of numbers with rows of equal lengths"
                 self.report(name, problem, f'write "{name}": [1, 2] or [[1, 2], [3, 4]]')
                 return [], ()
             shape.append(lengths.pop())

@@ -48,7 +48,7 @@ def test_sections_of_a_model(tmp_path: Path) -> None:
             np.testing.assert_array_equal(found[name], array)
     with pytest.raises(UsageError, match="run has no option 'thread'"):
         xdlc.run(prepared, feeds, "aip", thread=2)
-    with pytest.raises(ContainerError, match="holds no AIP record"):
+    with pytest.raises(ContainerError, match="has no AIP record"):
         xdlc.run(model, feeds, "aip")
 
 

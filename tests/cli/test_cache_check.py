@@ -56,7 +56,7 @@ def test_model_without_caches_has_none_to_use(tmp_path: Path) -> None:
     cnn(quantized=True).save(tmp_path / "n.dlc")
     code, shown = tool("--input-dlc", tmp_path / "n.dlc", "--check", "sm8650")
     assert code == 5
-    assert "there is no cache to use on sm8650" in shown
+    assert "there is no cache on sm8650" in shown
 
 
 def test_float_model_has_to_be_quantized_for_a_soc_without_fp16(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_a_loop_runs_as_long_as_it_may(tmp_path: Path, listing: Path) -> None:
     assert "15 s is the" in result.stderr
     path = converted(tmp_path, 2**60)
     result = invoke(net_run, "--container", path, *words, "--loop_timeout", 0.2, code=7)
-    assert "graph 'g': op 'y' (While): the loop has not ended after 0.2 s" in result.stderr
+    assert "graph 'g': op 'y' (While): the loop did not end after 0.2 s" in result.stderr
     assert "fix: give it more time with --loop_timeout" in result.stderr
     assert (
         "loop_timeout is 0.0"

@@ -125,7 +125,7 @@ def test_parts_are_cached_if_asked_for(tmp_path: Path) -> None:
     assert "op 'softmax_s' (Softmax)" in result.output
     assert "--partition caches" in result.stderr
     result = invoke(*words, "--partition")
-    assert "sm8650: 3 of 4 ops are cached, in 2 partition(s)" in result.stderr
+    assert "sm8650: HTP runs 3 of 4 ops, in 2 partition(s)" in result.stderr
     assert "are outputs now: 'a'" in result.stderr
     model, graphs = cached(path)
     assert [graph["graphName"] for graph in graphs] == ["my_graph_part0", "my_graph_part1"]

@@ -130,6 +130,6 @@ def test_cpu_fallback_divides_what_htp_refuses(tmp_path: Path) -> None:
     done = net_run(tmp_path / "m.dlc", tmp_path, "--runtime", "htp", "--enable-cpu-fallback")
     assert done.exit_code == 0, done.output
     assert "runs on: sm8650, compiled now, 2 partition(s), the rest on the CPU" in done.output
-    assert "notice: HTP refuses 1 op(s) or more, the first is " in done.output
+    assert "notice: HTP rejects at least 1 op(s), first " in done.output
     assert "\\n" not in done.output
     assert [path.name for path in (tmp_path / "out" / "Result_0").iterdir()] == ["c.raw"]

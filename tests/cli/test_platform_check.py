@@ -78,7 +78,7 @@ def test_matrix_of_libraries(tmp_path: Path) -> None:
     file = tmp_path / "m.dlc"
     cnn(quantized=True).save(file)
     result = invoke("--matrix", str(file), "--soc", "sm8650", "--libraries", str(tmp_path), "--json")
-    (row,) = json.loads(result.stdout)
+    (row,) = json.loads(result.stdout)["matrix"]
     assert (row["library"], row["build"], row["soc"]) == (str(tmp_path), None, None)
     assert "libQnnHtp.so" in row["problems"][0] or "Linux x86_64" in row["problems"][0]
     lines = invoke("--matrix", str(file), "--libraries", str(tmp_path)).stdout

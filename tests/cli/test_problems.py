@@ -29,7 +29,7 @@ def unsupported(node: str, why: str = "attribute mode='cubic' has no QNN operati
 def test_long_names_stay_whole() -> None:
     lines = list(error_lines(ProblemList([unsupported(LONG, "w" * 300), unsupported("b")], where="m.onnx")))
     assert lines[0] == "m.onnx: 2 problem(s)"
-    assert [line.strip() for line in lines if len(line) > WIDTH] == [LONG]  # fit to be pasted
+    assert [line.strip() for line in lines if len(line) > WIDTH] == [LONG, "w" * 300]  # whole, to be pasted
     assert lines[4].split()[:2] == ["Grid", "XD400:"]  # the row goes on
 
 

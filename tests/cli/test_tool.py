@@ -67,7 +67,7 @@ def test_a_tool_that_is_stopped_cleans_up(number: signal.Signals) -> None:
 def test_lack_of_memory_is_no_bug() -> None:
     result = CliRunner().invoke(raising(MemoryError("no room for 11 GiB")))
     assert result.exit_code == 7
-    assert result.stderr == "x: error: not enough memory: no room for 11 GiB\n"
+    assert result.stderr == "x: error[XD700]: not enough memory: no room for 11 GiB\n"
 
 
 def test_bug_is_called_a_bug() -> None:

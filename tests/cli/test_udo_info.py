@@ -61,7 +61,7 @@ def interp_model(*, defined: bool = True) -> Model:
 def show(model: Model, folder: Path, *flags: str) -> str:
     path = folder / "a.dlc"
     model.save(path)
-    result = CliRunner().invoke(main, [*flags, str(path)], catch_exceptions=False)
+    result = CliRunner().invoke(main, ["--ops", *flags, str(path)], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.stdout
 

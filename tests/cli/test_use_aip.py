@@ -62,7 +62,7 @@ def test_what_does_not_go_with_it(folder: Path) -> None:
     words = ["--use_aip", "--output_dir", folder / "out"]
     invoke(folder, "parts.dlc", *words, "--runtime", "htp", code=2)
     said = invoke(folder, "whole.dlc", *words, code=6)
-    assert f"{folder / 'whole.dlc'}: holds no AIP record" in said.stderr
+    assert f"{folder / 'whole.dlc'}: has no AIP record" in said.stderr
     assert "xdlc-quantize --enable_hta" in said.stderr
     assert not (folder / "out").exists()
 
@@ -71,5 +71,5 @@ def test_the_vendors_sections_are_announced(folder: Path) -> None:
     model = xdlc.load(folder / "whole.dlc")
     with_record(model, [Section(Engine.HTA, 0, 17, (), b"code")]).save(folder / "vendor.dlc")
     said = invoke(folder, "vendor.dlc", "--use_aip", "--output_dir", folder / "out")
-    assert said.stderr.startswith("notice: the HTA code of layers 0-17 is the vendor's")
+    assert said.stderr.startswith("notice: layers 0-17 have the vendor's")
     assert "runs: 1 section, none on HTA" in said.stdout

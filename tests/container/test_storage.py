@@ -337,7 +337,7 @@ def test_encodings_without_a_form_are_refused(tmp_path, encoding):
 
 def test_data_of_another_size_than_the_tensor_is_refused(tmp_path):
     weight = Tensor("w", (4,), FLOAT32, data=ArrayData(np.ones(3, np.float32)), role=Role.STATIC)
-    with pytest.raises(ContainerError, match="12 bytes of data, needs 16"):
+    with pytest.raises(ContainerError, match=r"12 bytes of data, but .* needs 16"):
         save(one_op(weight=weight), tmp_path / "m.dlc")
 
 

@@ -164,11 +164,11 @@ def test_loops_have_a_time_out_of_two_seconds_and_at_most_fifteen() -> None:
 
 def test_an_execution_ends_a_loop_that_takes_longer() -> None:
     model, feeds = _endless()
-    with pytest.raises(BackendError, match=r"the loop has not ended after 0\.05 s"):
+    with pytest.raises(BackendError, match=r"the loop did not end after 0\.05 s"):
         xdlc.run(model, feeds, loop_timeout=0.05)
     with xdlc.Session(model, loop_timeout=0.05) as session:
         ended = session.submit(feeds)
-        with pytest.raises(BackendError, match="the loop has not ended"):
+        with pytest.raises(BackendError, match="the loop did not end"):
             ended.result()
     with xdlc.Session(model, loop_timeout=10) as session, pytest.raises(BackendError, match="deadline"):
         session.submit(feeds, deadline=0.05).result()
@@ -197,7 +197,7 @@ def test_a_dry_run_names_what_keeps_each_branch_off(tmp_path: Path, monkeypatch:
 def test_a_loop_body_runs_on_the_accelerator_and_the_host_drives_it(tmp_path: Path) -> None:
     partitions, notices = check_htp(converted(loop(20), tmp_path))
     assert partitions == 1
-    assert "body of 'loop': 3 of 4 ops are cached" in notices
+    assert "body of 'loop': HTP runs 3 of 4 ops" in notices
 
 
 @needs_htp
@@ -210,7 +210,7 @@ def test_a_loop_on_the_accelerator_computes_what_its_unrolled_form_does(tmp_path
             results.append(session.run({"x": x.astype("f4")}))
     for name in ("y", "all"):
         np.testing.assert_allclose(results[0][name], results[1][name], atol=2**-10)
-    assert "body of 'rnn': left to the CPU: 1 Concat" in "\n".join(notices)
+    assert "body of 'rnn': the CPU runs 1 Concat" in "\n".join(notices)
 
 
 @needs_htp
@@ -255,7 +255,7 @@ def test_a_prepared_file_has_the_body_in_its_cache_and_loops_end_in_time(tmp_pat
     words += ["--output_dir", tmp_path / "out", "--loop_timeout", 0.3]
     result = CliRunner().invoke(net_run.main, [*map(str, words)])
     assert result.exit_code == BackendError.exit_code, result.output
-    assert "op 'loop' (While): the loop has not ended after 0.3 s" in result.stderr
+    assert "op 'loop' (While): the loop did not end after 0.3 s" in result.stderr
     assert "from htp.cache.sm8650.0, 1 partition(s), the rest on the CPU" in result.output
 
 

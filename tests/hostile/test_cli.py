@@ -344,7 +344,7 @@ def test_standard_output_on_a_full_disk(dlc: Path, command: str, unbuffered: str
             check=False,
             env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
         )
-    message = refused(done, "error: standard output: No space left on device", code=8)
+    message = refused(done, "error[XD802]: standard output: No space left on device", code=8)
     assert len(message.splitlines()) == 1
 
 

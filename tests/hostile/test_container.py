@@ -288,7 +288,7 @@ BROKEN = {
         "tensors": [tensor(), tensor("y", 1), WEIGHT],
         "elements": elements(1 << 62, 1 << 62),
     },
-    "has 4 bytes of data, needs 8": {
+    "has 4 bytes of data, but": {
         "tensors": [tensor(), tensor("y", 1), WEIGHT],
         "elements": elements(0, 4),
     },
@@ -381,7 +381,7 @@ def test_blocks_that_are_no_buffer(tmp_path):
     ("entry", "content", "problem"),
     [
         ("model", b"", "has 0 bytes"),
-        ("model", bytes(40), "should start with 0x0ad5"),
+        ("model", bytes(40), "instead of 0x0ad5"),
         ("model", prefixed(bytes(40), major=2), "format 2.1"),
         ("model", prefixed(bytes(40)), "identifier"),
         ("model", prefixed(b"\xff\xff\xff\xffNETD"), "table at byte"),

@@ -129,7 +129,7 @@ def _ints(*values):
     [
         ("Prelu", {"operands.1.dims": _ints(-1)}, "has the shape"),
         ("Prelu", {"operands.1.dims": _ints(9)}, "bytes for"),
-        ("Prelu", {"operands.1.dtype": string("odd")}, "'odd', which is unknown"),
+        ("Prelu", {"operands.1.dtype": string("odd")}, "unknown data type 'odd'"),
         ("Prelu", {"operands.1.dtype": string("string")}, "'string', which is unknown"),
         (
             "Prelu",

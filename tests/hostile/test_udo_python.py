@@ -43,7 +43,7 @@ WRONG = [
     ("import nowhere", "raised ModuleNotFoundError: No module named 'nowhere'", 3),
     ("return None", "returned an object of type NoneType for output 0", None),
     ("return 'text'", "returned an object of type str", None),
-    ("return [inputs[0], inputs[0]]", "returned 2 results, the op has 1 outputs", None),
+    ("return [inputs[0], inputs[0]]", "returned 2 results, but the op has 1 outputs", None),
     ("return []", "returned 0 results", None),
     ("return inputs[0].astype(np.float64)", "returned output 0 as float64, expected float32", None),
     ("return inputs[0].astype(object)", "returned output 0 as object, expected float32", None),
@@ -221,9 +221,9 @@ def test_what_has_no_shape_function_is_not_known(shapes: Kernels) -> None:
 @pytest.mark.parametrize(
     ("shape", "said"),
     [
-        ("(4000000000, 4000000000)", "bytes are to be shared with a kernel, and this machine has"),
-        ("(5, 4)", r"infers that output 0 has shape \[5, 4\], the model states \[\?, 3\]"),
-        ("(None, 3)", r"returned output 0 of shape \[2, 4\], the model states \[\?, 3\]"),
+        ("(4000000000, 4000000000)", "bytes of shared memory, but this machine has"),
+        ("(5, 4)", r"infers that output 0 has shape \[5, 4\], but the model states \[\?, 3\]"),
+        ("(None, 3)", r"returned output 0 of shape \[2, 4\], but the model states \[\?, 3\]"),
     ],
 )
 def test_shapes_that_are_told_while_it_runs(tmp_path: Path, shape: str, said: str) -> None:

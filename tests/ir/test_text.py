@@ -174,7 +174,7 @@ def test_large_data_is_elided_and_its_use_is_an_error():
     weight = ir.parse(text).main.tensors["w"]
     assert isinstance(weight.data, ir.Elided)
     assert ir.to_text(ir.parse(text)) == text
-    with pytest.raises(ModelError, match="omitted in the text form"):
+    with pytest.raises(ModelError, match="the text form omits"):
         weight.numpy()
 
 
@@ -216,10 +216,10 @@ def test_ops_before_their_inputs_still_print_and_parse():
         ("graph g {\n input %x uint8[1] per_axis(axis=0)\n}", "line 2", "per_axis lacks scales"),
         ("graph g {\n input %x uint8[1] per_tensor(scale=0.1, zero=1)\n}", "line 2", "bad per_tensor"),
         ("graph g {\n input %x uint8[1] role=inputs\n}", "line 2", "unknown role"),
-        ("graph g {\n a = Relu() {k=uint32 1, k=uint32 2}\n}", "line 2", "stands twice"),
+        ("graph g {\n a = Relu() {k=uint32 1, k=uint32 2}\n}", "line 2", "appears twice"),
         ("graph g {\n a = Relu() {k=uint32 x}\n}", "line 2", "bad value 'x'"),
         ("graph g {\n a = Relu()\n a = Relu()\n}", "line 3", "two ops are named 'a'"),
-        ("graph g {\n input %x uint8[1]\n a = Relu() -> %x\n}", "line 3", "has a source already"),
+        ("graph g {\n input %x uint8[1]\n a = Relu() -> %x\n}", "line 3", "already has a source"),
         ("graph g {\n a = Relu() !\n}", "line 2", "unexpected character '!'"),
         ("graph g {\n a = Relu() b\n}", "line 2", "unexpected 'b'"),
         ("graph g {\n sth %x float32[1]\n}", "line 2", "expected an op, input, static"),

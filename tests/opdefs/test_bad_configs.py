@@ -131,7 +131,7 @@ BAD = {
         "<Datatype>UINT_32<",
         "<Datatype>BACKEND_SPECIFIC</Datatype><Datatype>UINT_32<",
         "SPECIFIC</Datatype><Datatype>UINT_32<",
-        "op 'Blend': parameter 'pads' lists data types beside BACKEND_SPECIFIC",
+        "op 'Blend': parameter 'pads' lists data types together with BACKEND_SPECIFIC",
     ),
     "bad rank": (
         "<Rank>2D<",

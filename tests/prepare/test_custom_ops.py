@@ -56,7 +56,7 @@ def test_parts_around_are_cached(type: str) -> None:
         ("conv2d_y",),
     ]
     assert (
-        f"left to the CPU: 1 {type} ('mine'): runs on the host only: it is a UDO of package Pkg"
+        f"the CPU runs 1 {type} ('mine'): runs on the host only: it is a UDO of package Pkg"
         in (prepared.notices[1])
     )
 

@@ -102,7 +102,7 @@ def test_a_network_without_weights_is_told_so(net, name):
     n = net(1, 4)
     model = n.done(n.neuron(n.x, 4, "y"))
     plan = run(model, n.samples(4), name)
-    assert plan.notes == (f"{name}: not applied: no layer has weights that it can fit",)
+    assert plan.notes == (f"{name}: not applied, because it can fit no weights",)
 
 
 def test_shared_weights_are_left_and_named(net):

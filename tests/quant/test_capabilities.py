@@ -259,7 +259,7 @@ def test_what_preparing_will_refuse_is_a_warning(net, target, kind, warned):
 def test_notes(net):
     _, model = conv(net)
     (note,) = checked(model, QuantOptions(weights_bitwidth=2))
-    assert note.endswith("these ops run on the host only: 'y_op'")
+    assert note.endswith("only the host runs these ops: 'y_op'")
     assert checked(model, QuantOptions(weights_bitwidth=2, act_bitwidth=16)) == []
 
 

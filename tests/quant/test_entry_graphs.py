@@ -88,7 +88,7 @@ def test_graphs_of_the_same_weights_have_one_set_of_encodings(options):
     assert len(statics) >= 4
     assert all(tensor.data is prompt.tensors[tensor.name].data for tensor in statics)
     assert any("'token'" in note and "shares" in note for note in notes)
-    assert not any(note.startswith("warning: a state") for note in notes)
+    assert not any(note.startswith("warning: each step") for note in notes)
 
 
 def test_a_token_equals_a_row_of_the_prompt():

@@ -75,7 +75,7 @@ def test_constants_beyond_float16_become_its_largest(net):
     quantized = quantize(model, n.samples(1), float_bitwidth=16, notify=notes.append)
     assert quantized.main.tensors["mask"].numpy().tolist() == [0.0, -65504.0, 65504.0, 1.5]
     assert [note for note in notes if "float16" in note] == [
-        "'mask' spans -1e+30 to 1e+09: clipped to float16"
+        "'mask' spans -1e+30 to 1e+09: xdlc clips it to float16"
     ]
 
 

@@ -116,4 +116,4 @@ def test_branches_and_integers_have_figures_too(net):
     ids = Tensor("ids", (1, 4, 4), UINT32)
     n.graph.append(make_op(n.graph, "Argmax", [n.conv(n.x, 3, "c")], [ids], {"axis": u32(3)}, name="ids_op"))
     _, _, lines = told(n.done(ids), n.samples(HELD_OUT))
-    assert figure(lines).endswith("% equal")
+    assert "% equal" in figure(lines)

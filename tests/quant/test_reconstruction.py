@@ -210,7 +210,7 @@ def test_what_does_worse_on_held_out_samples_is_taken_back(net):
         return Fitted(np.zeros_like(matrix), scales * 0.5, None)
 
     plan = fit_network(plan, calibration, Engine(), "zeros", zeros, data=True)
-    assert any("zeros: taken back" in note for note in plan.notes)
+    assert any("zeros: dropped" in note for note in plan.notes)
     assert before == ([op.inputs[1].data for op in find_sites(plan)[0]], dict(plan.decision.statics))
 
 

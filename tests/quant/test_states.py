@@ -128,7 +128,7 @@ def test_encodings_that_differ_are_warned_of(net):
     }
     notes = []
     quantize(model, n.samples(10), quantization_overrides=overrides, notify=notes.append)
-    (warning,) = (note for note in notes if "rounded anew" in note)
+    (warning,) = (note for note in notes if "rounds a state again" in note)
     assert "scale=0.1" in warning
     assert "scale=0.05" in warning
 

@@ -90,8 +90,8 @@ def test_blocks(net, tmp_path, lpbq):
     tensors = plan.graph.tensors
     assert isinstance(tensors["wide_w"].encoding, AxisScaleOffset)
     assert notes[:1] == [
-        "weights of 'wide_op' have one scale per channel, not per block: only Conv2d of 1x1 without "
-        "groups and FullyConnected have scales per block"
+        "weights of 'wide_op' get one scale per channel, not per block: only 1x1 Conv2d without "
+        "groups and FullyConnected support scales per block"
     ]
     for name, axis, channels, inputs in (("point_w", 3, 32, 16), ("rows_w", 0, 5, 512)):
         encoding = tensors[name].encoding
@@ -175,10 +175,8 @@ def test_large_biases_widen_the_weights_or_are_clipped(net):
     assert len(grown_notes) == 1
     for part in ("1 layer", "1 scale", "biases fit 32 bits", f"{grown:.4g} in 'c_op'"):
         assert part in grown_notes[0]
-    assert clipped_notes == [
-        "1 of 2 biases of 'c_op' are beyond 32 bits in steps of input scale times weight scale "
-        "and were clipped"
-    ]
+    assert len(clipped_notes) == 1
+    assert "1 of 2 biases of 'c_op'" in clipped_notes[0]
 
 
 def test_blocks_whose_biases_are_large_are_noted(net):
@@ -203,7 +201,7 @@ def test_factors_too_small_for_htp_are_noted(net):
 
 
 def clip_notes(notes):
-    return [note for note in notes if "are clipped" in note and note.startswith("weights of")]
+    return [note for note in notes if "xdlc clips" in note and note.startswith("weights of")]
 
 
 @pytest.mark.parametrize(
@@ -227,10 +225,9 @@ def test_the_note_counts_what_is_beyond_the_ends(net):
     clipped = ((units > 7.5) | (units < -8.5)).mean()
     largest = max(units.max() / 7, units.min() / -8)
     assert 0.0 < clipped < 0.1
-    assert clip_notes(notes) == [
-        f"weights of 1 layer(s): {100 * clipped:.2g} % are clipped, the largest is {largest:.3g} times the "
-        "end of its scale, in 'c_op'; param_quantizer_calibration='min-max' clips none"
-    ]
+    (note,) = clip_notes(notes)
+    for part in ("1 layer", f"{100 * clipped:.2g} %", f"{largest:.3g} times", "'c_op'", "'min-max'"):
+        assert part in note
 
 
 def test_constants_have_the_width_of_their_op(net):

@@ -81,7 +81,7 @@ def test_a_branch_that_no_sample_takes_stays_float():
     model, samples = branching(choose=lambda n: True)
     plan, _ = decided_with_branches(model.clone(), samples)
     notes = store(plan, {})
-    assert any("'main_else' stays float: no sample has run it" in note for note in notes)
+    assert any("'main_else' stays float: no sample ran it" in note for note in notes)
     assert fixed(plan.model.graphs["main_then"]) == ["Relu"]
     other = plan.model.graphs["main_else"]
     assert contract(other) == contract(model.graphs["main_else"])
@@ -193,5 +193,5 @@ def test_a_loop_without_an_end_ends_calibration(jobs):
     with pytest.raises(UsageError, match="loop_timeout is 0"):
         quantize(loop_model(), [sample], loop_timeout=0)
     assert QuantOptions(loop_timeout=60).loop_timeout == 15
-    with pytest.raises(BackendError, match="the loop has not ended"):
+    with pytest.raises(BackendError, match="the loop did not end"):
         Engine(loop_timeout=0.05).session(loop_model(most=2**31 - 1)).run(sample)

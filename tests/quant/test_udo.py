@@ -326,7 +326,7 @@ def test_an_op_that_is_not_for_the_target_is_told(net):
     precision = Precision(8, 8, udos=UdoConstraints.of(narrow, 73))
     placed = place_ops(model.main, precision)
     (note, *_) = check_udos([SimpleNamespace(graph=model.main, placement=placed, precision=precision)])
-    text = "Pkg::Gain is not for the DSP of the target: its definition names CPU, DSP_V66 (g_op)"
+    text = "Pkg::Gain does not support the DSP of the target: its definition names CPU, DSP_V66 (g_op)"
     assert note == text
     assert UdoConstraints.of(narrow).elsewhere == {}
 

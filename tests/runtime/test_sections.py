@@ -75,17 +75,17 @@ def test_a_conversion_of_nothing_is_a_layer():
 
 
 def test_a_model_without_a_record():
-    refused(residual(), "holds no AIP record")
+    refused(residual(), "has no AIP record")
 
 
 @pytest.mark.parametrize(
     ("sections", "match"),
     [
-        ([(HNN, 0, LAST - 1)], f"covers layers up to {LAST - 1}, the model has layers up to {LAST}"),
+        ([(HNN, 0, LAST - 1)], f"covers layers up to {LAST - 1}, but the model has layers up to {LAST}"),
         ([(HNN, 0, LAST + 1)], f"covers layers up to {LAST + 1}"),
-        ([(HNN, 1, LAST)], "begins at layer 1, the model at layer 0"),
-        ([(HNN, 0, 3), (HNN, 5, LAST)], "where layer 4 follows"),
-        ([(HNN, 0, 3), (HNN, 3, LAST)], "where layer 4 follows"),
+        ([(HNN, 1, LAST)], "begins at layer 1, but the model begins at layer 0"),
+        ([(HNN, 0, 3), (HNN, 5, LAST)], "but layer 4 is next"),
+        ([(HNN, 0, 3), (HNN, 3, LAST)], "but layer 4 is next"),
         ([(HNN, 0, 3), (HNN, 4, 2), (HNN, 3, LAST)], "layers 4-2"),
         ([], "has 0 sections"),
         ([(HNN, 0, 0xFFFFFFFF)], "covers layers up to 4294967295"),
@@ -105,7 +105,7 @@ def test_the_vendors_code_runs_on_the_cpu_with_a_notice():
     ]
     session = SectionSession(with_record(model, sections, "aip.metadata1"))
     (notice,) = session.notices
-    assert notice.startswith(f"the HTA code of layers 0-6, 10-{LAST} is the vendor's")
+    assert notice.startswith(f"layers 0-6, 10-{LAST} have the vendor's")
     for name, array in CpuSession(model).run(feeds).items():
         np.testing.assert_array_equal(session.run(feeds)[name], array)
 

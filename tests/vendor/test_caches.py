@@ -53,7 +53,7 @@ def test_rules_hold_for_them(folder: Path) -> None:
     assert [row.usable for row in verdicts(model, "sm8650", sdk="2.51")] == [True, True]
     strict = verdicts(model, "sm8650", sdk="2.51", mode="strict")
     assert strict[1].reason == "vtcm: found 4 MB, accepted 8 MB, all that sm8650 has"
-    assert "hash is not known" in str(strict[1].unjudged[0])
+    assert "hash is unknown" in str(strict[1].unjudged[0])
 
 
 @needs_htp

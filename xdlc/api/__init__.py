@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from xdlc.api.building import build
+from xdlc.api.comparing import compare
 from xdlc.api.conversion import check, convert, draft_udo_config
 from xdlc.api.costing import cost
 from xdlc.api.debugging import debug
@@ -29,9 +31,11 @@ __all__ = [
     "RunOptions",
     "Session",
     "annotate",
+    "build",
     "check",
     "check_platform",
     "check_plugin",
+    "compare",
     "convert",
     "cost",
     "debug",

@@ -151,7 +151,7 @@ def _add_config(options: dict[str, Any], path: PathLike) -> None:
     names = options.get("out_name") or config.outputs
     for name, fits in (("input_dims", same), ("out_name", list(names) == config.outputs)):
         if not fits and (config.shapes if name == "input_dims" else config.outputs):
-            both = f"{spell(name)} and {spell('config')}"
+            both = f"{spell(name)} and {spell('config')} exclude each other"
             raise UsageError(f"{both} state different things", fix="give one of them")
     options |= {"input_dims": {**dims, **config.shapes}} if config.shapes else {}
     options |= {"out_name": config.outputs} if config.outputs else {}

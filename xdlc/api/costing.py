@@ -48,11 +48,11 @@ def cost(
     from xdlc.prepare.htp.targets import targets
 
     if vtcm and not socs:
-        raise UsageError("sizes of VTCM are about SoCs", fix="name a SoC like sm8650, or omit the sizes")
+        raise UsageError("sizes of VTCM need a SoC", fix="name a SoC like sm8650, or omit the sizes")
     where = None if isinstance(model, Model) else os.fspath(model)
     source = executable(loaded(model), where)
     if not source.graphs:
-        raise UsageError("the model holds no graph to count", where=where, fix="use the DLC of its caches")
+        raise UsageError("the model has no graph to count", where=where, fix="use the DLC of its caches")
     plans = [
         target
         for size in dict.fromkeys(vtcm) or (None,)

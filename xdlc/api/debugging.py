@@ -170,7 +170,10 @@ def _reproduce(
         if part is None or not shows(part, reproducer.WHOLE):
             smallest = reproducer.reduced(model, shows)
             if smallest is None:
-                notify("no reproducer: the fault depends on the tensors that are compared, outputs on HTP")
+                notify(
+                    "no reproducer: the fault depends on which tensors are compared, because those are "
+                    "outputs on HTP"
+                )
                 return
             part = smallest.model
         if options.get("noise"):
@@ -178,7 +181,7 @@ def _reproduce(
             if shows(noisy, reproducer.WHOLE):
                 part = noisy
             else:
-                notify("the part has the network's weights, for with noise in their place it is right")
+                notify("the part keeps the network's weights, because noise in their place hides the fault")
         inputs, name = feeds_of([tensor.name for tensor in part.main.inputs]), f"htp:{engine.soc}"
     elif isinstance(engine, HostEngine) and row is not None and not isinstance(fault, BackendError):
         parts = segments(model.main, {member.tensor for member in fault})
@@ -209,7 +212,7 @@ def _chosen(model: Model, options: DebugOptions) -> tuple[str, str]:
     if any(tensor.dtype.is_fixed for tensor in model.main.tensors.values()):
         return "float", candidate
     fix = f"name the source model by {spell('reference')}, or a SoC by {spell('soc')}"
-    raise UsageError("a float DLC on this machine has nothing to be compared with", fix=fix)
+    raise UsageError("nothing can be compared with a float DLC on this machine", fix=fix)
 
 
 def engine_of(text: str, model: Model, feeds: Values, options: DebugOptions) -> Engine:
@@ -235,8 +238,8 @@ def engine_of(text: str, model: Model, feeds: Values, options: DebugOptions) -> 
         fix = (
             f"name a file, a folder, cpu, float, htp:SOC, or FILE after {', '.join(sorted(FRAMEWORKS.all()))}"
         )
-        raise UsageError(f"{text!r} is no engine", fix=fix)
-    framework = _framework_of(text)
+        raise UsageError(f"{text!r} is not an engine", fix=fix)
+    framework = framework_of(text)
     if framework is not None:
         return SourceEngine(framework, text, model, feeds, weights)
     if os.path.isdir(text):
@@ -250,7 +253,7 @@ def engine_of(text: str, model: Model, feeds: Values, options: DebugOptions) -> 
     return engine
 
 
-def _framework_of(path: str) -> str | None:
+def framework_of(path: str) -> str | None:
     """Return the framework of a source model by its content; None for another file."""
     from xdlc.converter import formats
 
@@ -268,7 +271,7 @@ def _framework_of(path: str) -> str | None:
 
 
 def _is_caffe(engine: str) -> bool:
-    return engine.startswith("caffe:") or (os.path.isfile(engine) and _framework_of(engine) == "caffe")
+    return engine.startswith("caffe:") or (os.path.isfile(engine) and framework_of(engine) == "caffe")
 
 
 def _metric(metric: Callable[..., Any] | str | None) -> Callable[..., float] | None:

@@ -163,7 +163,7 @@ class Session:
                 name: arguments.pop(name) for name in options_of(KernelOptions) if name in arguments
             }
             if named and "kernels" in arguments:
-                raise UsageError(f"kernels= is given beside {', '.join(named)}", fix="give one or the other")
+                raise UsageError(f"kernels= excludes {', '.join(named)}", fix="pass one of them")
             opened = stack.enter_context(kernels(source, **named)) if named else None
             arguments |= {"kernels": opened} if named else {}
             self._engine: Engine = stack.enter_context(chosen.open(source, where, **arguments))

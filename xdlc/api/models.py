@@ -60,13 +60,12 @@ def _refuse_other(path: Path) -> None:
     """
     from xdlc.converter.formats import DLC, ZIP, recognize
 
-    found = None
+    content = None
     with suppress(OSError):
-        found = recognize(path)
-    if found not in (None, DLC, ZIP):
-        raise ContainerError(
-            f"is {found.name}, not a DLC", where=str(path), fix=found.fix_for(path), code="XD601"
-        )
+        content = recognize(path)
+    if content not in (None, DLC, ZIP):
+        problem = f"is {content.name}, not a DLC"
+        raise ContainerError(problem, where=str(path), fix=content.fix_for(path), code="XD601")
 
 
 @verb

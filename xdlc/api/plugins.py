@@ -103,7 +103,10 @@ def check_plugin(
     plugins = named_plugins(plugin)
     if len(plugins) != 1 or not 1 <= nodes <= 1000:
         names = " or ".join(f"{plugin}:{candidate.__name__}" for candidate in plugins)
-        raise UsageError(f"{nodes} nodes of {len(plugins)} plugins", fix=f"name {names}, and 1 to 1000 nodes")
+        raise UsageError(
+            f"{nodes} nodes of {len(plugins)} plugins cannot be tried",
+            fix=f"name {names}, and 1 to 1000 nodes",
+        )
     report, taken = PluginReport(plugins[0].__name__), list[bool]()
 
     def accepts(self: Any, node: Any) -> bool:

@@ -216,7 +216,7 @@ def link(
     from xdlc.prepare.edit import link as linked
 
     if len(models) < 2 or len(names) > len(models):
-        problem = f"{len(models)} model(s) and {len(names)} name(s) are given"
+        problem = f"{len(models)} model(s) and {len(names)} name(s) do not fit"
         raise UsageError(problem, where="link", fix="give two models or more, and at most one name for each")
     places = [
         f"model {number}" if isinstance(each, Model) else os.fspath(each)

@@ -54,7 +54,7 @@ def parsed(value: str | Sequence[str]) -> tuple[str, str]:
     source, target = [*words, "bgr", "bgr"][:2]
     is_image = words not in ([word] for word in _NO_IMAGE)
     if is_image and (len(words) not in (1, 2) or source in _NO_IMAGE or target not in ("bgr", "rgb", source)):
-        fix = "give the encoding of the caller's images and the network's encoding, bgr or rgb, like nv12 rgb"
+        fix = "give two encodings, your images' and the network's, like nv12 rgb"
         raise UsageError(f"{' '.join(words)!r} is not a pair of colour encodings", fix=fix)
     return (source, target) if is_image and source != target else ("other", "other")
 
@@ -74,7 +74,7 @@ def reorder(entry: Entry, port: Port) -> None:
     tensor.shape = (*tensor.shape[:axis], len(held), *tensor.shape[axis + 1 :])
     indices = numpy.asarray([held.index(channel) for channel in wanted], numpy.int32)
     places = static(entry.graph.unique_name(f"{port.name}_channels"), indices)
-    reason = f"input_encoding: callers have {port.name!r} as {source}, the network as {target}"
+    reason = f"input_encoding: you pass {port.name!r} as {source}, the network reads {target}"
     entry.order = tuple(indices.tolist())
     entry.close("Gather", [tensor, places], {"axis": i32(axis)}, reason=reason)
     entry.notes.append(f"{source} to {target}")
@@ -104,7 +104,7 @@ def decode(entry: Entry, port: Port) -> None:
         )
     if port.desired_layout is not None:
         raise ConstraintError(
-            f"{source} of {port.name!r} has no layout {port.desired_layout}: its shape is "
+            f"{port.name!r} has no layout {port.desired_layout} for {source}: its shape is "
             f"{[batch, height * 3 // 2, width]}",
             fix=f"omit {spell('desired_input_layout')} {quote(port.name)}",
         )
@@ -112,7 +112,7 @@ def decode(entry: Entry, port: Port) -> None:
     tensor.shape, entry.layout = (batch, height * 3 // 2, width), None
     if not inner.dtype.is_float:
         tensor.dtype = FLOAT32
-    reason = f"input_encoding: callers have {port.name!r} as {source}, the network as {target}"
+    reason = f"input_encoding: you pass {port.name!r} as {source}, the network reads {target}"
 
     def add(type: str, inputs: Sequence[Tensor], channels: int, **params: Param) -> Tensor:
         return entry.emit(type, inputs, (batch, height, width, channels), params, reason=reason)
@@ -162,11 +162,11 @@ def check_image(entry: Entry, option: str) -> None:
     tensor = entry.tensor
     if entry.layout != "NHWC" or tensor.dynamic_axes:
         raise ConstraintError(
-            f"{option}: {tensor.name!r} is {entry.layout or 'of unknown layout'}, {list(tensor.shape)}"
-            f"{' with dynamic dimensions' if tensor.dynamic_axes else ''}, not an image of known size",
+            f"{option}: {tensor.name!r} is {entry.layout or 'of unknown layout'}, "
+            f"{list(tensor.shape)}{' with dynamic dimensions' if tensor.dynamic_axes else ''}; xdlc needs "
+            "an image of known size",
             fix=f"state the axes, {spell('input_layout')} {quote(tensor.name)} NHWC or NCHW, and "
             "bind dynamic ones",
-            code="XD111",
         )
 
 
@@ -179,7 +179,7 @@ def _checked_channels(entry: Entry, target: str) -> int:
     axis, tensor = channel_axis(entry), entry.tensor
     if tensor.shape[axis] != len(_PIXELS[target]) or axis in tensor.dynamic_axes:
         raise ConstraintError(
-            f"{tensor.name!r} has {tensor.shape[axis]} channels where {target} has {len(_PIXELS[target])}",
-            fix=f"omit {spell('input_encoding')} for it, or state the layout: {spell('input_layout')}",
+            f"{tensor.name!r} has {tensor.shape[axis]} channels, but {target} has {len(_PIXELS[target])}",
+            fix=f"omit {spell('input_encoding')}, or state the layout: {spell('input_layout')}",
         )
     return axis

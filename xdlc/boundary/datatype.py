@@ -78,7 +78,7 @@ def set_types(
     raise_all(problems)
     for name in buffer_data_type:
         if name not in changed:
-            warnings.warn(f"{spell(option)}: {name!r} is {buffer_data_type[name]} already", stacklevel=3)
+            warnings.warn(f"{spell(option)}: {name!r} is already {buffer_data_type[name]}", stacklevel=3)
     if use_float_io and "use_float_io" not in changed:
         warnings.warn(f"{spell('use_float_io')} has no effect: no inner tensor is quantized", stacklevel=3)
 
@@ -177,7 +177,7 @@ def _set_type(
     if dtype.is_fixed:
         _check_numbers(graph, port, dtype)
         encoding = requested or _encoding(graph, port, dtype)
-    reason = f"{flag}: callers have {port.name!r} as {dtype}, the graph as {port.dtype}"
+    reason = f"{flag}: you pass {port.name!r} as {dtype}, the graph reads {port.dtype}"
     inner = split(graph, port)
     port.dtype, port.encoding = dtype, encoding
     is_input = port in graph.inputs
@@ -240,7 +240,6 @@ def _encoding(graph: Graph, port: Tensor, dtype: DType) -> ScaleOffset:
             f"{port.name!r} is {port.dtype}, and the model does not state its range",
             where=f"graph {graph.name!r}",
             fix=f"quantize the model first, state its range with {spell('custom_io')}, or keep {port.dtype}",
-            code="XD111",
         )
     if fixed.dtype is dtype:
         return fixed.encoding
@@ -256,7 +255,7 @@ def _in_other_steps(fixed: Tensor, encoding: ScaleOffset, dtype: DType) -> Scale
     scale = (high - low) / steps
     if not 0 < scale < math.inf:
         raise ConstraintError(
-            f"the encoding has the scale {encoding.scale:g}, which spans no range",
+            f"the encoding has the scale {encoding.scale:g}, so its range is empty",
             where=f"tensor {fixed.name!r}",
             fix="quantize the model again",
         )

@@ -64,8 +64,8 @@ def stated(tensor: Tensor, port: Port, noted: str | None, assumed: str | None, n
     _check_rank(tensor, port.layout)
     if noted is not None and noted != port.layout:
         option = "desired_input_layout" if port.is_input else "desired_output_layout"
-        advice = f"{spell(option)} changes the layout for callers"
-        notify(f"{tensor.name!r} is {port.layout} as stated, but {noted} by the model; {advice}")
+        advice = f"{spell(option)} changes the layout that you pass"
+        notify(f"{tensor.name!r} is {port.layout} by the option, but {noted} by the model; {advice}")
     return port.layout
 
 
@@ -112,11 +112,10 @@ def order(tensor: Tensor, have: str | None, want: str) -> tuple[int, ...]:
         raise ConstraintError(
             f"the layout of {tensor.name!r} is not stated, so it cannot become {want}",
             fix=f"state it: {spell('input_layout')} or {spell('output_layout')} {quote(tensor.name)} LAYOUT",
-            code="XD111",
         )
     if sorted(have) != sorted(want):
         raise ConstraintError(
-            f"{tensor.name!r} is {have}, whose axes are not those of {want}",
+            f"{tensor.name!r} is {have}, which has other axes than {want}",
             fix=f"use one of {', '.join(word for word in WORDS if sorted(word) == sorted(have))}",
         )
     return tuple(have.index(letter) for letter in want)
@@ -140,7 +139,7 @@ def change(graph: Graph, port: Tensor, have: str | None, want: str | None) -> st
     port.shape = tuple(inner.shape[axis] for axis in axes)
     port.dynamic_axes = tuple(place for place, axis in enumerate(axes) if axis in inner.dynamic_axes)
     back = [axes.index(axis) for axis in range(len(axes))]
-    reason = f"layout: callers have {port.name!r} as {want}, the graph as {have}"
+    reason = f"layout: you pass {port.name!r} as {want}, the graph reads {have}"
     perm = u32s(back if port in graph.inputs else axes)
     connect(graph, port, inner, "Transpose", reason, {"perm": perm})
     return want

@@ -227,8 +227,8 @@ def _preserve(
     ):
         kind, *names = str(text).replace(",", " ").split() or [""]
         if kind not in ("", *_PRESERVED):
-            fix = "write layout or datatype, and names after it, or nothing"
-            raise UsageError(f"{option} keeps no {kind!r}", fix=fix)
+            fix = "write layout or datatype, then names, or omit it"
+            raise UsageError(f"{option} cannot keep {kind!r}", fix=fix)
         raise_all([_unknown(name, option, port_names) for name in names if name not in port_names])
         fields = [field for each in _PRESERVED if kind in ("", each) for field in _PRESERVED[each]]
         dropped += [chosen.pop((name, field), None) for name in names or port_names for field in fields]
@@ -236,7 +236,7 @@ def _preserve(
     for where in dict.fromkeys(request.where for request in dropped if request):
         notify(f"{option} overrides {where}")
     if not any(dropped):
-        notify(f"{option} has no effect: types are kept unless the source quantizes them")
+        notify(f"{option} has no effect: xdlc keeps types unless the source quantizes them")
     return kept
 
 
@@ -250,9 +250,9 @@ def _contradictions(port: Port) -> list[XdlcError]:
     problem, dtype = None, port.dtype
     if port.kind == "opaque" and (port.is_image or port.desired_layout or port.dtype):
         problem, fix = (
-            "is opaque, so it is passed on unchanged",
+            "is opaque, so xdlc passes it on unchanged",
             "omit its type opaque, or the options that change it",
         )
     elif port.quantization and not (dtype and (dtype.is_fixed or (dtype.is_integer and dtype.bits <= 16))):
-        problem, fix = "has a scale and an offset, but no integer type of 8 or 16 bits", "give it one"
+        problem, fix = "has a scale and an offset, but no integer type of 8 or 16 bits", "add one"
     return [UsageError(f"{port.name!r} {problem}", fix=fix)] if problem else []

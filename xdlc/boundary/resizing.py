@@ -74,7 +74,7 @@ def parsed_crop(value: str | Sequence[int]) -> Crop:
     words = _words(value)
     size, start = _whole(words[-2:], 1), _whole(words[:-2], 0)
     if len(size) != 2 or len(start) != len(words) - 2 or len(start) not in (0, 2):
-        fix = "give height and width of the caller's image, or top, left, height and width"
+        fix = "give height and width of your image, or top, left, height and width"
         raise UsageError(f"{value!r} is not a size of an image", fix=fix)
     return Crop(*size, (start[0], start[1]) if start else None)
 
@@ -106,7 +106,7 @@ def resize(entry: Entry, port: Port) -> None:
     check_image(entry, f"{spell('input_resize')} {quote(port.name)}")
     if (tensor.dtype.is_integer or tensor.dtype.kind == "bool") and resized.mode == "bilinear":
         raise ConstraintError(
-            f"{port.name!r} holds {tensor.dtype}, which bilinear resizing would have to round",
+            f"{port.name!r} holds {tensor.dtype}, and bilinear resizing would round it",
             fix=f"use {spell('input_resize')} {quote(port.name)} {resized.height},{resized.width} nearest",
         )
     inner = entry.open()
@@ -114,7 +114,7 @@ def resize(entry: Entry, port: Port) -> None:
     tensor.shape = (tensor.shape[0], resized.height, resized.width, tensor.shape[3])
     type, centres = _OPS[resized.mode]
     sizes = f"{resized.height}x{resized.width}", f"{height}x{width}"
-    reason = f"input_resize: callers have {port.name!r} as {sizes[0]}, the network as {sizes[1]}"
+    reason = f"input_resize: you pass {port.name!r} as {sizes[0]}, the network reads {sizes[1]}"
     params = {"align_corners": b8(False), "half_pixel_centers": b8(centres)}
     entry.close(type, [tensor], params, reason=reason)
     entry.notes.append(f"{resized.mode} {' to '.join(sizes)}")
@@ -134,15 +134,15 @@ def crop(entry: Entry, port: Port) -> None:
     top, left = cropped.start or ((cropped.height - height) // 2, (cropped.width - width) // 2)
     if min(top, left) < 0 or top + height > cropped.height or left + width > cropped.width:
         raise ConstraintError(
-            f"{spell('input_crop')} {quote(port.name)}: {height}x{width} from row {top}, column {left} on "
-            f"exceeds {cropped.height}x{cropped.width}",
-            fix="state the size of the caller's image, then that of the part",
+            f"{spell('input_crop')} {quote(port.name)}: {height}x{width} from row {top}, column "
+            f"{left} exceeds {cropped.height}x{cropped.width}",
+            fix="state the size of your image, then the size of the part",
         )
     entry.open()
     tensor.shape = (batch, cropped.height, cropped.width, channels)
     ranges = [[0, batch, 1], [top, top + height, 1], [left, left + width, 1], [0, channels, 1]]
     params = {"ranges": static("", numpy.asarray(ranges, numpy.int32))}
     size = f"{cropped.height}x{cropped.width}"
-    reason = f"input_crop: callers have {port.name!r} as {size}, the network as {height}x{width}"
+    reason = f"input_crop: you pass {port.name!r} as {size}, the network reads {height}x{width}"
     entry.close("StridedSlice", [tensor], params, reason=reason)
-    entry.notes.append(f"{height}x{width} of {size} from row {top}, column {left} on")
+    entry.notes.append(f"{height}x{width} of {size} from row {top}, column {left}")

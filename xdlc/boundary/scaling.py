@@ -66,7 +66,7 @@ def scale(entry: Entry, port: Port) -> None:
             )
         constant = _constant(entry, name, numbers, neutral)
         entry.open_numbers()
-        reason = f"input_{name}: callers have {port.name!r} before (x - mean) * scale"
+        reason = f"input_{name}: you pass {port.name!r} before (x - mean) * scale"
         params = {"operation": u32(operation)}
         entry.close("ElementWiseBinary", [entry.tensor, constant], params, reason=reason)
     entry.notes[:0] = notes
@@ -80,7 +80,8 @@ def _constant(entry: Entry, name: str, numbers: Sequence[float], neutral: float)
         order = entry.order or range(port.shape[axis])
         if len(numbers) != len(order):
             raise ConstraintError(
-                f"{spell(f'input_{name}')} has {len(numbers)} numbers, {port.name!r} {len(order)} channels",
+                f"{spell(f'input_{name}')} has {len(numbers)} numbers, but {port.name!r} has "
+                f"{len(order)} channels",
                 fix="give one number, or one for each channel",
             )
         shape = [-1] + [1] * (port.rank - 1 - axis)

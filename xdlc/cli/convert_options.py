@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +14,7 @@ import click
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target, derived_path
 from xdlc.cli.params import all_of, dashed, flags_of, port_flags, stated
-from xdlc.cli.tool import Tool, has_next, notice, run_next, show, tool
+from xdlc.cli.tool import Tool, has_next, notice, output, result, run_next, show, tool, written
 from xdlc.converter.formats import DLC, recognize
 from xdlc.converter.frontends import Frontend, find_frontend, frontends, models_of
 from xdlc.errors import UsageError
@@ -30,7 +30,7 @@ _OP_PACKAGE_LIB = click.option(
     "--op-package-lib",
     multiple=True,
     metavar="LIBRARY:PROVIDER",
-    help="Ignored; pass kernels to the quantizer with --udo-package-path.",
+    hidden=True,
 )
 _FOR_PYTHON = ("weights", "framework", "define_symbol", "importer_options", "dynamic_shapes")
 """Options that only the Python API has, or that tools take from the importers."""
@@ -54,29 +54,33 @@ _RESULT: tuple[Callable[..., Any], ...] = (
         type=click.Choice(["info", "debug"]),
         is_flag=False,
         flag_value="info",
-        help="Write no DLC: list every problem of the model and the ops of its DLC, with `debug` node "
-        "by node. Without a value: info.",
+        help="Write no DLC: list every problem of the model and the ops of its DLC, with debug node by "
+        "node. Without a value: info.",
     ),
     click.option(
-        "--soc", "--target", "soc", metavar="SOC", help="With --dry-run: check the ops for the HTP of a SoC."
+        "--soc",
+        "--target",
+        "soc",
+        metavar="SOC",
+        help="With --dry-run: check the ops for the HTP of this SoC, like sm8650.",
     ),
     click.option(
         "--report",
         type=params.OUTPUT_FILE,
-        metavar="FILE.json",
-        help="With --dry-run: write the result as JSON.",
+        metavar="FILE",
+        help="With --dry-run: write the result to this file: .json or .csv.",
     ),
     click.option(
         "--cost",
         "with_cost",
         is_flag=True,
-        help="With --dry-run: show MACs, bytes and memory, and what the SoC of --target moves.",
+        help="With --dry-run: show MACs, bytes and memory, and what the SoC of --soc moves.",
     ),
 )
 _HELP = """Convert {models} into a DLC.
 
 Prints inputs, outputs and inserted ops. Inputs and outputs keep the model's
-names, and its layouts and datatypes unless flags change them.
+names. They keep its layouts and datatypes unless flags change them.
 """
 
 
@@ -110,8 +114,8 @@ def converter_tool(name: str, *importers: Frontend) -> Tool:
         stored = {name: options.pop(name) for name in _STORED if name in options}
         if op_package_lib:
             notice(
-                "--op-package-lib is ignored; pass the registration library, or the .py file, to xdlc-quant "
-                "with --udo-package-path"
+                "--op-package-lib is ignored; pass the registration library, or the .py file, with "
+                "--udo-package-path to xdlc quantize"
             )
         templates = (dump_custom_io_config_template, dump_config_template)
         for unused in stored if dry_run is not None or any(templates) else ():
@@ -125,7 +129,7 @@ def converter_tool(name: str, *importers: Frontend) -> Tool:
             return
         if soc or report or with_cost:
             raise UsageError(
-                "--target, --report and --cost require --dry-run", fix="add --dry-run, or omit them"
+                "--soc, --report and --cost require --dry-run", fix="add --dry-run, or omit them"
             )
         if any(templates):
             _write_templates(path, templates, options)
@@ -223,7 +227,7 @@ def _convert(
     for line in (*contract(model, recipes=True), *inserted(model), *host_only(model), *user_defined(model)):
         show(line)
     for path in (*(target.parent / name for name in model.files), target):
-        show(f"written: {path}")
+        written(path)
     return target
 
 
@@ -253,7 +257,7 @@ def _dry_run(
 ) -> None:
     from xdlc import api
     from xdlc.cli.cost_table import show_cost
-    from xdlc.cli.problems import as_json, lines
+    from xdlc.cli.problems import as_csv, as_json, lines
     from xdlc.ir.files import replace_text
 
     if target is not None:
@@ -261,11 +265,12 @@ def _dry_run(
     models: list[Model] = []
     with bars.steps("checking"):
         report = api.check(source, target=soc, converted=models.append, **options)
+    result(**asdict(report))
     for line in lines(report, every_node=every_node):
-        click.echo(line)
+        output(line)
     if target is not None:
-        replace_text(target, as_json(report))
-        show(f"written: {target}")
+        replace_text(target, (as_csv if target.suffix == ".csv" else as_json)(report))
+        written(target)
     if with_cost and report.exit_code:
         notice("--cost has no effect: the model has problems")
     elif with_cost:

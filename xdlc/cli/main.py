@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Any
 
 import click
 
 from xdlc import __version__
 from xdlc.cli import vendor_flags
 from xdlc.cli.text import WIDTH
-from xdlc.cli.tool import ToolGroup
+from xdlc.cli.tool import ToolGroup, output, tool
 from xdlc.errors import UsageError, nearest_names
 from xdlc.registry import module_names
 
@@ -25,7 +26,7 @@ class LazyGroup(ToolGroup):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         names = [name.replace("_", "-") for name in module_names(_TOOLS)]
-        return sorted(_SHORT.get(name, name) for name in names)
+        return sorted([*(_SHORT.get(name, name) for name in names), *_OWN])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         tool = vendor_flags.vendor_tools().get(cmd_name) if cmd_name.startswith(vendor_flags.NAMES) else None
@@ -33,6 +34,8 @@ class LazyGroup(ToolGroup):
         cmd_name = _OTHER.get(cmd_name, cmd_name)
         if _SHORT.get(cmd_name, cmd_name) not in self.list_commands(ctx):
             return None
+        if cmd_name in _OWN:
+            return _OWN[cmd_name]
         command: click.Command = import_module(f"{_TOOLS}.{cmd_name.replace('-', '_')}").main
         return command
 
@@ -62,3 +65,32 @@ def main() -> None:
     Every command is also a tool of its own, called xdlc-COMMAND; those for the models of one framework are
     called xconv-FRAMEWORK-to-dlc.
     """
+
+
+@tool("xdlc help")
+@click.argument("names", metavar="[TOOL]", nargs=-1)
+def show_help(names: tuple[str, ...]) -> None:
+    """Show the help of xdlc, or of one tool."""
+    main.main([*names, "--help"], "xdlc")
+
+
+@tool("xdlc completion")
+@click.argument("shell", type=click.Choice(["bash", "fish", "zsh"]))
+def completion(shell: str) -> None:
+    """Print a script that completes commands, flags and values in a shell.
+
+    Load it in the file that your shell reads at its start, in bash: eval "$(xdlc completion bash)".
+    """
+    from importlib.metadata import entry_points
+
+    from click.shell_completion import get_completion_class
+
+    form: Any = get_completion_class(shell)
+    for script in entry_points(group="console_scripts"):
+        if script.value.startswith("xdlc.cli."):
+            variable = f"_{script.name.upper().replace('-', '_')}_COMPLETE"
+            output(form(main, {}, script.name, variable).source())
+
+
+_OWN = {"help": show_help, "completion": completion}
+"""Commands that are no tools of their own."""

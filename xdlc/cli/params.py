@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Union, get_args, get_origin
 
 import click
+from click.shell_completion import CompletionItem
 
 from xdlc.errors import StorageError, UsageError
 from xdlc.options import Names, Option, PathLike, Paths, options_of, type_of
@@ -37,11 +38,15 @@ def dashed(word: str) -> str:
 
 
 def aliases(option: click.Option) -> list[str]:
-    """Remove the names of an option that help does not show; return them."""
+    """Remove the names of an option that help does not show; return them.
+
+    An option of SoCs gets their type.
+    """
     words = list(map(dashed, option.opts))
     shown = next((word for word in words if word.startswith("--")), words[0])
     option.opts = [word for word in words if word == shown or LETTERS.get(word) == shown]
     option.secondary_opts = list(map(dashed, option.secondary_opts))
+    option.type = SocNames() if "SOC" in (option.metavar or "") else option.type
     return [word for word in words if word not in option.opts]
 
 
@@ -124,13 +129,13 @@ dimension_flags = (
         "input_names",
         multiple=True,
         metavar="NAME",
-        help="Input to resize to --input-dimensions. Repeatable.",
+        help="Resize this input to --input-dimensions. Repeatable.",
     ),
     click.option(
         "--input-dimensions",
         multiple=True,
         metavar="D,D..",
-        help="Dimensions of the input of --input-name. Repeatable.",
+        help="Set the dimensions of the input of --input-name. Repeatable.",
     ),
 )
 """The flags that give inputs of a DLC other dimensions; see ``dims_of``."""
@@ -221,6 +226,19 @@ class SourceOption(click.Option):
         return [f"{self.metavar}..." if self.multiple else str(self.metavar)]
 
 
+class SocNames(click.types.StringParamType):
+    """Names of SoCs, with commas between them; shells complete the last one."""
+
+    name = "soc"
+
+    def shell_complete(self, _ctx: click.Context, _param: click.Parameter, word: str) -> list[CompletionItem]:
+        from xdlc.targets import all_socs
+
+        before, comma, part = word.rpartition(",")
+        names = [soc.name for soc in all_socs()]
+        return [CompletionItem(before + comma + name) for name in names if name.startswith(part.lower())]
+
+
 class FilePath(click.Path):
     """A path that is not empty and is valid for the file system.
 
@@ -257,20 +275,22 @@ OUTPUT_FILE = FilePath(path_type=Path)
 
 def source(metavar: str, text: str, *flags: str, name: str = "source", **settings: Any) -> Decorator:
     """Return the decorator for the file that a tool reads, with its further flags."""
-    settings = {"type": INPUT_FILE, "required": True, "metavar": metavar, "help": text} | settings
-    return click.option("-i", "--input", *flags, name, cls=SourceOption, **settings)
+    settings.setdefault("type", INPUT_FILE)
+    words = ("-i", "--input", *flags, name)
+    return click.option(*words, cls=SourceOption, required=True, metavar=metavar, help=text, **settings)
 
 
 def output(text: str, *flags: str, name: str = "target", **settings: Any) -> Decorator:
     """Return the decorator for the file or folder that a tool writes."""
-    settings = {"type": OUTPUT_FILE, "help": text} | settings
-    return click.option("-o", "--output", *flags, name, **settings)
+    settings = dict[str, Any](type=OUTPUT_FILE, metavar="FILE") | settings
+    return click.option("-o", "--output", *flags, name, help=text, **settings)
 
 
 def listing(text: str, **settings: Any) -> Decorator:
     """Return the decorator for the input list of a tool."""
-    settings = {"type": INPUT_FILE, "metavar": "FILE", "help": text} | settings
-    return click.option("-l", "--input-list", "--list", "input_list", **settings)
+    return click.option(
+        "-l", "--input-list", "--list", "input_list", type=INPUT_FILE, metavar="FILE", help=text, **settings
+    )
 
 
 DLC = source("DLC", "Read this DLC.", "--input-dlc")
@@ -283,7 +303,7 @@ INPUT_DIMS = click.option(
     multiple=True,
     callback=lambda _context, _param, pairs: dims(pairs, least=-1),
     metavar="NAME D1,D2,..",
-    help="Shape of an input; needed where the model leaves it open. Repeatable.",
+    help="Set the shape of an input; the model may leave it open. Repeatable.",
 )
 
 
@@ -305,8 +325,8 @@ DLC_VERSION = click.option(
     callback=_check_dlc_version,
     default="4.1",
     show_default=True,
-    help="Format of the result. 4.0 keeps the data inside the index, as Netron can show it; up to 2 GiB."
-    " Files of format 3 (SNPE 1) are read, but not written.",
+    help="Write this format. 4.0 keeps the data inside the index, as Netron can show it, up to 2 "
+    "GiB. xdlc reads files of format 3 (SNPE 1), but does not write them.",
 )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import io
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -148,6 +150,15 @@ def _counts(report: Report) -> Iterator[tuple[str, str]]:
 def _numbers(numbers: Mapping[str, int]) -> str:
     types = ", ".join(f"{text.clean(name)} {number}" for name, number in numbers.items())
     return f"{sum(numbers.values())}: {types}" if numbers else "none"
+
+
+def as_csv(report: Report) -> str:
+    """Return the problems of a report as CSV, a line for each."""
+    columns = ("node", "op", "by", "code", "why", "fix")
+    file = io.StringIO()
+    rows = [columns, *([getattr(problem, name) for name in columns] for problem in report.problems)]
+    csv.writer(file, lineterminator="\n").writerows(rows)
+    return file.getvalue()
 
 
 def as_json(report: Report) -> str:

@@ -14,7 +14,7 @@ import click
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target
 from xdlc.cli.params import all_of, dashed, flags_of, kernel_flags, stated
-from xdlc.cli.tool import command_line, notice, show, warn
+from xdlc.cli.tool import command_line, notice, show, warn, written
 from xdlc.errors import UsageError
 from xdlc.options import options_of
 from xdlc.options.quantizing import QuantizeOptions
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 SAMPLES = (
-    "A line of the input list is one calibration sample: `path` for a model with one input, "
-    "`name:=path name2:=path2` for several. Files are raw little-endian float32, or .npy. Instead of a list, "
-    "one .npz (or .npy for a model with one input) may hold all samples along a first axis. "
-    "Flags of snpe-dlc-quant and qairt-quantizer are accepted under their names, discontinued ones too."
+    "A line of the input list is one sample: `path` for a model with one input, `name:=path name2:=path2` "
+    "for several. Files are raw little-endian float32, or .npy. Instead of a list, one .npz holds all "
+    "samples along a first axis; a model with one input accepts one .npy. Under the names snpe-dlc-quant and "
+    "qairt-quantizer, xdlc accepts their flags too."
 )
 BESIDE = "<result>_encoding.json"
 """File of encodings where the flag has no value."""
@@ -58,8 +58,8 @@ _RESULTS = (
         "--report-list",
         type=params.INPUT_FILE,
         metavar="FILE",
-        help="Samples for figures and report, not used for calibration.  [default: every fifth "
-        "calibration sample]",
+        help="Measure figures and report on these samples, which do not calibrate.  [default: every "
+        "fifth calibration sample]",
     ),
     click.option(
         "--export-encodings",
@@ -74,7 +74,7 @@ _RESULTS = (
         type=click.Choice(VERSIONS),
         default="1.0.0",
         show_default=True,
-        help="Version of the JSON of --export-encodings.",
+        help="Use this version of the JSON of --export-encodings.",
     ),
 )
 
@@ -89,8 +89,7 @@ file_flags = all_of(
         "--use-native-input-files",
         "native",
         is_flag=True,
-        help="Read raw files in the inputs' own datatypes instead of float32; integers are read so in any "
-        "case.",
+        help="Read raw files in the inputs' own types instead of float32. xdlc always reads integers so.",
     ),
 )
 """The flags of the DLC that is read, the samples, and the result."""
@@ -236,8 +235,8 @@ def in_command(command: Sequence[str], line: str) -> str:
 
     Example:
         >>> from xdlc.quant.advice import Advice
-        >>> in_command(["xdlc-quant", "--act-bitwidth", "8"], Advice("16 bits", {"act_bitwidth": 16}))
-        '16 bits: xdlc-quant --act-bitwidth 16'
+        >>> in_command(["xdlc", "quantize", "--act-bitwidth", "8"], Advice("16 bits", {"act_bitwidth": 16}))
+        '16 bits: xdlc quantize --act-bitwidth 16'
     """
     from xdlc.quant.advice import Advice
 
@@ -320,7 +319,7 @@ def finish(request: Request, result: Quantized, target: Path) -> None:
 
     for line in (*contract(result.model), *result.lines):
         show(line)
-    show(f"written: {target}")
+    written(target)
     if request.report is not None:
         show(f"report: {request.report}")
     if request.export_encodings is not None:

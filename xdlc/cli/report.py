@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from types import MappingProxyType
 from typing import Any
 
@@ -12,14 +13,17 @@ from xdlc.cli import text
 from xdlc.cli.aip_records import aip_lines
 from xdlc.cli.cache_records import NO_CLOCK, cache_lines
 from xdlc.cli.inspection import graph_io
+from xdlc.cli.op_table import runtimes
 from xdlc.cli.output_path import check_target
-from xdlc.cli.text import WIDTH
-from xdlc.cli.tool import show
+from xdlc.cli.tool import written
 from xdlc.cli.udo_packages import package_lines
+from xdlc.container.caches import caches
+from xdlc.converter.snpe.translate import has_layers
 from xdlc.ir import HOST_PACKAGE, Model, Op
 from xdlc.ir.files import replace_text
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import called
+from xdlc.runtime.htp.unsupported_op import is_quantized
 
 NATIVE, HOST = "qti.aisw", "xdlc"
 _SHOWN_AS_HISTORY = ("-command", "converter-version")
@@ -137,7 +141,7 @@ def _op(op: dict[str, Any], *, encodings: bool, trace: bool) -> Iterator[str]:
     id = "-" if op["id"] is None else op["id"]
     head = f"  {id:>4}  {package}{text.clean(op['type']):<20}  {text.clean(op['name'])}"
     notes = f"  ({', '.join(work)})" if work else ""
-    if len(head) + len(notes) <= WIDTH:
+    if len(head) + len(notes) <= text.width():
         yield head + notes
     else:
         yield from (head, " " * 6 + notes)
@@ -232,6 +236,20 @@ def _notes(tensor: dict[str, Any]) -> Iterator[str]:
         yield f"the graph computes {text.clean(tensor['preprocessing'])}"
 
 
+def in_short(model: Model, source: Path) -> Iterator[str]:
+    """Yield where the ops run, and the next step."""
+    ops, path = list(_ops(model)), quote(str(source))
+    if not ops or has_layers(model):
+        return
+    is_ready = any(map(is_quantized, model.graphs.values()))
+    step = f"prepare {path} --soc SOC" if is_ready else f"quantize {path} -l samples.txt --prepare SOC"
+    if caches(model):
+        step = f"run {path} -l samples.txt --runtime htp --soc SOC"
+    count = sum("D" in runtimes(op).split() for op in ops)
+    yield f"{count} of {len(ops)} ops on HTP, by xdlc's tables; {'quantized' if is_ready else 'float'}"
+    yield f"next: xdlc {step}"
+
+
 def inserted(model: Model) -> Iterator[str]:
     """Yield the ops that the source model does not have, each with its reason."""
     yield from _reasons("inserted ops", "--trace ", [op for op in _ops(model) if op.is_inserted])
@@ -253,7 +271,7 @@ def _reasons(title: str, flag: str, ops: Sequence[Op]) -> Iterator[str]:
     rows = [(op.type, text.clean(op.name), text.clean(op.origin.reason or "")) for op in ops[:SHOWN_OPS]]
     yield from text.columns(rows)
     if len(ops) > SHOWN_OPS:
-        yield f"    and {len(ops) - SHOWN_OPS} more; xdlc-info {flag}shows all"
+        yield f"    and {len(ops) - SHOWN_OPS} more; xdlc info {flag}shows all"
 
 
 def user_defined(model: Model) -> Iterator[str]:
@@ -279,4 +297,4 @@ def write_template(model: Model, target: Path, *, has_sections: bool = False) ->
     from xdlc.boundary.files import template
 
     replace_text(check_target(target), template(model, has_sections=has_sections))
-    show(f"written: {target}")
+    written(target)

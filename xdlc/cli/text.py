@@ -2,20 +2,45 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
+
+import click
 
 from xdlc.errors import size as size
 
 WIDTH = 100
-"""Columns of a page."""
+"""Columns of a page that is not a terminal."""
 
 MAX_COLUMN = 48
 """Longest cell that widens its column."""
 MAX_NAME = 60
 _SHOWN = 8
 Row = Sequence[str]
+_MARK = re.compile(r"(^|: |  )(error|internal error|warning|fix|XD\d{3})(\[XD\d{3}\])?(?=: )")
+_COLOURS = {"warning": "yellow", "fix": "green"}
+
+
+def width() -> int:
+    """Return the columns of the terminal, from 80 to 160."""
+    import shutil
+
+    return min(max(shutil.get_terminal_size((WIDTH, 24)).columns, 80), 160)
+
+
+def painted(line: str) -> str:
+    r"""Return a line whose word before its message has a colour for terminals.
+
+    Example:
+        >>> painted("  fix: add it")
+        '  \x1b[32mfix\x1b[0m: add it'
+    """
+    return _MARK.sub(
+        lambda mark: mark[1] + click.style(mark[2] + (mark[3] or ""), _COLOURS.get(mark[2], "red")), line
+    )
 
 
 def clean(value: object) -> str:
@@ -59,7 +84,7 @@ def columns(rows: Sequence[Row], indent: str = "    ") -> Iterator[str]:
 
 
 def _wrapped(head: str, text: str) -> Iterator[str]:
-    room = max(WIDTH - len(head), 24)
+    room = max(width() - len(head), 24)
     lines = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False) or [""]
     yield (head + lines[0]).rstrip()
     for line in lines[1:]:
@@ -69,41 +94,36 @@ def _wrapped(head: str, text: str) -> Iterator[str]:
 def table(titles: Row, rows: Sequence[Row], widths: Sequence[int], indent: str = "  ") -> Iterator[str]:
     """Yield a table whose cells are wrapped to their columns.
 
-    Lines of the first column stay whole, for names are to be pasted: one that is too long stands alone.  Long
-    words of the last column go beyond the page.
+    Words stay whole, for names are to be pasted: after a word that is too long for its column, the row
+    goes on in the next line.
 
     Args:
         titles: Headings.
         rows: Cells, which may be longer than their columns; each of their lines is wrapped by itself.
-        widths: The widest that each column may become; the last one gets what is left of the page.
+        widths: The widest that each column may become on a page of 100 columns; the last one gets the rest.
         indent: Put in front of each line.
     """
     needed = [
         max(len(line) for row in (titles, *rows) for line in row[i].split("\n")) for i in range(len(titles))
     ]
-    wide = [min(most, needed[i]) for i, most in enumerate(widths)]
-    left = WIDTH - len(indent) - sum(wide) - 2 * len(wide)
+    wide = [min(most * width() // WIDTH, needed[i]) for i, most in enumerate(widths)]
+    left = width() - len(indent) - sum(wide) - 2 * len(wide)
     wide.append(max(min(needed[-1], left), 8))
-    for row in (titles, tuple("-" * width for width in wide), *rows):
-        names, *others = [
-            [part for line in cell.split("\n") for part in _folded(line, wide[i], cut=0 < i < len(widths))]
-            for i, cell in enumerate(row)
-        ]
-        while names or any(others):
-            name = names.pop(0) if names else ""
-            is_alone = len(name) > wide[0] and len(row) > 1
-            parts = [name, *("" if is_alone or not cell else cell.pop(0) for cell in others)]
-            yield (indent + "  ".join(f"{part:<{wide[i]}}" for i, part in enumerate(parts))).rstrip()
+    for row in (titles, tuple("-" * most for most in wide), *rows):
+        cells = [_folded(cell, most) for cell, most in zip(row, wide, strict=True)]
+        while any(cells):
+            shown = indent
+            for i, cell in enumerate(cells):
+                part = cell.pop(0) if cell else ""
+                shown += f"{part:<{wide[i]}}  "
+                if len(part) > wide[i]:
+                    break
+            yield shown.rstrip()
 
 
-def _folded(text: str, width: int, *, cut: bool) -> Iterator[str]:
-    """Yield lines of at most ``width``; cut longer words if ``cut``."""
-    for line in textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False):
-        while cut and len(line) > width:
-            at = max(line.rfind(mark, width // 2, width) for mark in "/._:") + 1 or width
-            yield line[:at]
-            line = line[at:]
-        yield line
+def _folded(cell: str, columns: int) -> list[str]:
+    wrap = partial(textwrap.wrap, width=columns, break_long_words=False, break_on_hyphens=False)
+    return [part for line in cell.split("\n") for part in wrap(line)]
 
 
 def dims(shape: Sequence[int | None] | None, symbols: Sequence[str | None] = ()) -> str:

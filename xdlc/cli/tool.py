@@ -12,16 +12,26 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from xdlc import __version__
-from xdlc.cli import argv, bars, usage_errors, vendor_flags
-from xdlc.cli.params import INPUT_FILE, MODEL, PathsOption, aliases
+from xdlc.cli import argv, bars, help, usage_errors, vendor_flags
+from xdlc.cli.params import INPUT_FILE, MODEL, PathsOption, SourceOption, aliases
 from xdlc.cli.problems import error_lines
-from xdlc.cli.text import WIDTH, clean
-from xdlc.errors import BackendError, ProblemList, StorageError, UsageError, XdlcError, nearest_names
+from xdlc.cli.text import WIDTH, clean, painted
+from xdlc.errors import (
+    BackendError,
+    ProblemList,
+    StorageError,
+    UsageError,
+    XdlcError,
+    each_problem,
+    nearest_names,
+    problem_table,
+)
 from xdlc.options import spelling
 
 EXIT_INTERNAL = 70  # EX_SOFTWARE of sysexits.h
@@ -30,6 +40,10 @@ _LEVEL = "xdlc.level"
 _WORDS = "xdlc.words"
 _NEXT = "xdlc.next"
 _REPLACED = "xdlc.replaced"
+_JSON, _RESULT = "xdlc.json", "xdlc.result"
+_SCHEMA = 1
+"""Version of the JSON object of --json."""
+_CLOSED_PIPE = 141  # 128 + SIGPIPE, as in a shell
 
 
 class Tool(click.Command):
@@ -45,7 +59,11 @@ class Tool(click.Command):
         self.aliases = {word: option for option in options for word in aliases(option)}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        _escape_what_streams_lack()
+        _prepare_output(ctx)
+        if ctx.resilient_parsing:  # a shell completes the line
+            return super().parse_args(ctx, args)
+        if "--json" in args and any(param.name == "json" for param in self.params):
+            begin_json(ctx)
         with _usage_errors(ctx), _help_on_a_full_disk(ctx):
             spread, notices = argv.understood(args, ctx)
             left = super().parse_args(ctx, list(spread))
@@ -57,8 +75,19 @@ class Tool(click.Command):
             ctx.meta[_NEXT] = _second(ctx, name, later)
         return left
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        has_source = any(isinstance(param, SourceOption) for param in self.params)
+        files = [CompletionItem(incomplete, type="file")] if has_source else []
+        return super().shell_complete(ctx, incomplete) or files
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        help.write_options(self, ctx, formatter)
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_epilog(ctx, formatter)
+        help.write_end(self, formatter)
+        formatter.write_paragraph()
+        formatter.write_text(exit_codes())
         if str(ctx.info_name).startswith(vendor_flags.NAMES):
             formatter.write_paragraph()
             formatter.write_text(f"Meaning of the vendor's flags: xdlc compat flags {ctx.info_name}")
@@ -75,15 +104,19 @@ class Tool(click.Command):
                 kept_apart(ctx.meta.get(_REPLACED, ())),
             ):
                 _note_inputs(ctx)
-                return super().invoke(ctx)
-        except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
+                returned = super().invoke(ctx)
+                _print_json(ctx)
+                return returned
+        except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise
+        except BrokenPipeError:
+            _stop_at_closed_pipe(ctx)
         except XdlcError as error:
             _give_up_error(ctx, error)
         except KeyboardInterrupt as interrupt:
             _give_up(ctx, *_interruption(interrupt))
         except MemoryError as error:
-            _give_up(ctx, f"error: not enough memory: {error}", BackendError.exit_code)
+            _give_up_error(ctx, BackendError(f"not enough memory: {error}"))
         except OSError as error:  # errors of paths are XdlcErrors: this is standard output on a full disk
             _give_up_output(ctx, error)
         except Exception as error:  # the outermost edge: an error that is not an XdlcError is a bug of ours
@@ -95,13 +128,23 @@ class Tool(click.Command):
             )
 
 
+def exit_codes() -> str:
+    """Return the usual exit codes of tools as a line of the help."""
+    table = problem_table()["exit_codes"].items()
+    return "Exit codes: " + ", ".join(f"{code} {text.partition(':')[0]}" for code, text in table) + "."
+
+
 class ToolGroup(click.Group):
     """Tools under one name, whose own usage errors read like theirs."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        _escape_what_streams_lack()
+        _prepare_output(ctx)
         with _usage_errors(ctx), _help_on_a_full_disk(ctx):
             return super().parse_args(ctx, argv.understood(args, ctx)[0])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        help.write_end(self, formatter)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -120,8 +163,10 @@ class ToolGroup(click.Group):
         return None
 
 
-def _escape_what_streams_lack() -> None:
-    """Print characters that the encoding of standard output lacks as escapes."""
+def _prepare_output(ctx: click.Context) -> None:
+    """Print what the encoding lacks as escapes; choose colors by the environment."""
+    if ctx.color is None and (os.environ.get("NO_COLOR") or os.environ.get("FORCE_COLOR")):
+        ctx.color = not os.environ.get("NO_COLOR")
     for stream in (sys.stdout, sys.stderr):
         if getattr(stream, "errors", "") in ("strict", "surrogateescape") and hasattr(stream, "reconfigure"):
             with suppress(OSError):  # of one that was replaced below Python
@@ -146,6 +191,9 @@ def _usage_errors(ctx: click.Context) -> Iterator[None]:
     try:
         with spelling(partial(usage_errors.spelled, ctx)):
             yield
+    except click.exceptions.Exit:
+        _print_json(ctx)
+        raise
     except click.UsageError as error:
         if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
             raise
@@ -160,23 +208,30 @@ def _help_on_a_full_disk(ctx: click.Context) -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        raise
+        _stop_at_closed_pipe(ctx)
     except OSError as error:
         _give_up_output(ctx, error)
 
 
+def _stop_at_closed_pipe(ctx: click.Context) -> NoReturn:
+    """End quietly when the reader of the output has ended, as with ``| head``."""
+    _forget(sys.stdout)
+    _forget(sys.stderr)
+    ctx.exit(_CLOSED_PIPE)
+
+
 def _give_up_output(ctx: click.Context, error: OSError) -> NoReturn:
     if error.filename is None:
-        _forget_output()
+        _forget(sys.stdout)
     where = error.filename or "standard output"
-    _give_up(ctx, f"error: {where}: {error.strerror or error}", StorageError.exit_code)
+    _give_up_error(ctx, StorageError(error.strerror or str(error), where=where, code="XD802"))
 
 
-def _forget_output() -> None:
-    """Discard the buffer of standard output, which Python would flush and fail."""
+def _forget(stream: IO[str]) -> None:
+    """Discard the buffer of a stream, which Python would flush and fail."""
     with suppress(OSError, ValueError):
         nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, sys.stdout.fileno())
+        os.dup2(nothing, stream.fileno())
         os.close(nothing)
 
 
@@ -202,11 +257,13 @@ def tool(name: str, *, epilog: str | None = None) -> Callable[[Callable[..., Non
     """Return a decorator that makes a function a tool with the common options."""
 
     def decorate(function: Callable[..., None]) -> Tool:
-        for option in reversed(_common_options()):
+        own = getattr(function, "__click_params__", ())
+        common = _common_options()[any("--json" in param.opts for param in own) :]
+        for option in reversed(common):
             function = option(function)
         settings = {"help_option_names": ["-h", "--help"], "max_content_width": WIDTH}
         command = click.command(name, cls=Tool, context_settings=settings, epilog=epilog)(function)
-        shared = len(_common_options())
+        shared = len(common)
         command.params = [*command.params[shared:], *command.params[:shared]]  # a tool's own options first
         return command
 
@@ -225,6 +282,15 @@ def _common_options() -> list[Callable[[Callable[..., None]], Callable[..., None
         return click.option(name, is_flag=True, expose_value=False, callback=callback, help=text)
 
     return [
+        flag("--json", remember(_JSON, True), "Print one JSON object: the result, warnings and problems."),
+        click.option(
+            "--color",
+            type=click.Choice(["auto", "always", "never"]),
+            expose_value=False,
+            is_eager=True,
+            callback=_choose_color,
+            help="Color messages.  [default: auto, on a terminal]",
+        ),
         flag("--verbose", remember(_LEVEL, logging.DEBUG), "Log every step."),
         flag("--quiet", remember(_LEVEL, logging.ERROR), "Print only errors and warnings."),
         flag("--debug", remember(_DEBUG, True), "Show a traceback with an error."),
@@ -234,12 +300,24 @@ def _common_options() -> list[Callable[[Callable[..., None]], Callable[..., None
             type=click.Path(exists=True, file_okay=False, resolve_path=True),
             expose_value=False,
             callback=_use_libraries,
-            help="Folder of libQnnHtp.so: an SDK, or an unpacked onnxruntime-qnn.  "
-            "[default: XDLC_VENDOR, or the installed onnxruntime-qnn]",
+            help="Use libQnnHtp.so of this folder: an SDK, or an unpacked onnxruntime-qnn.  [default: "
+            "XDLC_VENDOR, or the installed onnxruntime-qnn]",
         ),
         flag("--no-crc", _omit_sums, "Neither write nor check CRC-32 of entries of DLCs."),
         click.version_option(__version__, message="%(prog)s %(version)s"),
+        click.option(
+            "--help-all",
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=help.show_whole,
+            help="Print help with all flags, and stop.",
+        ),
     ]
+
+
+def _choose_color(ctx: click.Context, _param: click.Parameter, when: str | None) -> None:
+    ctx.color = {"always": True, "never": False}.get(when or "", ctx.color)
 
 
 def _use_libraries(_ctx: click.Context, _param: click.Parameter, folder: str | None) -> None:
@@ -261,7 +339,9 @@ def run_next(path: Path) -> None:
     ctx = click.get_current_context()
     if _NEXT in ctx.meta:
         second: click.Context = ctx.meta[_NEXT]
-        second.meta.update({key: ctx.meta[key] for key in (_LEVEL, _DEBUG, _WORDS) if key in ctx.meta})
+        shared = (_LEVEL, _DEBUG, _WORDS, _RESULT)
+        second.meta.update({key: ctx.meta[key] for key in shared if key in ctx.meta})
+        second.color = ctx.color
         second.params |= {"source": path, "target_dlc": path}
         second.meta[_REPLACED] = (path,)
         with second:
@@ -284,40 +364,94 @@ def command_line() -> tuple[str, ...]:
     return command
 
 
+def begin_json(ctx: click.Context) -> None:
+    """Print the result as one JSON object at the end, with its lines."""
+    ctx.meta[_RESULT] = {"schema": _SCHEMA, "tool": ctx.command_path, "lines": []}
+
+
+def result(**fields: Any) -> None:
+    """Add fields to the JSON object, in place of lines."""
+    content = click.get_current_context().meta.get(_RESULT)
+    if content:
+        content.update(fields)
+        content.pop("lines", None)
+
+
+def _add(key: str, text: str) -> bool:
+    """Add a text to a list of the JSON object, if one is printed; return whether."""
+    content = click.get_current_context().meta.get(_RESULT)
+    if content and (key != "lines" or key in content):
+        content.setdefault(key, []).append(text)
+    return content is not None
+
+
+def _print_json(ctx: click.Context, error: XdlcError | None = None) -> None:
+    content = ctx.meta.get(_RESULT)
+    if content:
+        import json
+
+        names = ("code", "problem", "where", "fix", "node", "op", "line")
+        problems = each_problem(error) if error is not None else ()
+        content["problems"] = [{name: getattr(problem, name) for name in names} for problem in problems]
+        click.echo(json.dumps(content, indent=2, default=str))
+        content.clear()  # a tool that runs then has the same
+
+
 def warn(text: str) -> None:
     """Print a warning on stderr, with ``--quiet`` too."""
     ctx = click.get_current_context()
-    lines = f"{ctx.command_path}: warning: {text}".split("\n")
-    with bars.undisturbed():
-        click.echo("\n".join(clean(line) for line in lines), err=True)
+    _print_beside(f"{ctx.command_path}: warning: {text}", "warnings", text)
 
 
 def show(text: str) -> None:
     """Print a line of the result, unless only errors are wanted."""
     if not is_quiet():
+        output(text)
+
+
+def output(text: str, *, end: str = "\n") -> None:
+    """Print a line of the result, with ``--quiet`` too."""
+    if not _add("lines", text):
         with bars.undisturbed():
-            click.echo("\n".join(clean(line) for line in text.split("\n")))
+            click.echo("\n".join(clean(line) for line in text.split("\n")) + end, nl=False)
+
+
+def written(path: Path) -> None:
+    """Print that a file was written."""
+    if not _add("written", str(path)):
+        show(f"written: {path}")
 
 
 def notice(text: str) -> None:
     """Print a notice on stderr, unless only errors are wanted."""
     if not is_quiet():
-        with bars.undisturbed():
-            click.echo("\n    ".join(clean(line) for line in f"notice: {text}".split("\n")), err=True)
+        _print_beside(f"notice: {text}".replace("\n", "\n    "), "notices", text)
+
+
+def _print_beside(message: str, key: str, text: str) -> None:
+    """Print a message on stderr, and add its text to the JSON object."""
+    _add(key, text)
+    with bars.undisturbed():
+        click.echo(_painted(message), err=True)
+
+
+def _painted(text: str) -> str:
+    return "\n".join(painted(clean(line)) for line in text.split("\n"))
 
 
 def _give_up_error(ctx: click.Context, error: XdlcError) -> NoReturn:
     head = f"error[{error.code}]: " if error.code else "error: "
-    _give_up(ctx, head + "\n".join(error_lines(error)), error.exit_code)
+    _give_up(ctx, head + "\n".join(error_lines(error)), error.exit_code, error)
 
 
-def _give_up(ctx: click.Context, message: str, code: int) -> NoReturn:
+def _give_up(ctx: click.Context, message: str, code: int, error: XdlcError | None = None) -> NoReturn:
     if ctx.meta.get(_DEBUG):
         import traceback
 
         traceback.print_exc()
-    shown = "\n".join(clean(line) for line in message.split("\n"))
-    click.echo(f"{ctx.command_path}: {shown}", err=True)
+    with suppress(OSError):  # the exit code shows that it failed
+        click.echo(_painted(f"{ctx.command_path}: {message}"), err=True, color=ctx.color)
+        _print_json(ctx, error or XdlcError(message))
     ctx.exit(code)
 
 

@@ -355,7 +355,7 @@ def wrong_together(
             low = high = middle
     output = min(spoiled, key=lambda entry: spoiled[entry])
     reason = (
-        f"together with ops beside it: {output!r} is at {spoiled[output]:.1f} dB where only outputs leave"
+        f"together with ops next to it: {output!r} is at {spoiled[output]:.1f} dB when only outputs leave"
     )
     return replace(rows[low], fault=reason)
 

@@ -83,7 +83,10 @@ def fault(alone: Alone, *, is_inner: bool) -> tuple[str, float]:
     expected = alone.noise.figures().db
     least = FLOATS if expected == EXACT else min(HALVES, expected - WEIGHTS)
     if weights < least:
-        return f"in floats {weights:.1f} dB from the reference, rounded weights explain {least:.1f} dB", least
+        return (
+            f"{least:.1f} dB of the loss come from rounded weights alone, {weights:.1f} dB in floats",
+            least,
+        )
     if not isinstance(tensor.encoding, ScaleOffset):
         return fault_below(alone.whole, FIXED)
     scale, levels = tensor.encoding.scale, 2**tensor.dtype.bits - 1

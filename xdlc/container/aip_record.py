@@ -155,7 +155,7 @@ class _Reader:
     def record(self) -> AipRecord:
         version, compiler, flavour, unknown, count, size = self.take(HEADER, "header")
         if size != len(self.data):
-            raise self.fail(f"announces {size} bytes, has {len(self.data)}")
+            raise self.fail(f"announces {size} bytes, but has {len(self.data)}")
         if count > len(self.data) // SECTION.size:
             raise self.fail(f"announces {count} sections")
         sections = tuple([self.section() for _ in range(count)])
@@ -174,14 +174,14 @@ class _Reader:
 
     def bytes(self, size: int, what: str) -> memoryview:
         if size > len(self.data) - self.position:
-            raise self.fail(f"ends at byte {len(self.data)} inside its {what}, which takes {size} bytes")
+            raise self.fail(f"ends at byte {len(self.data)} inside its {what} of {size} bytes")
         self.position += size
         return self.data[self.position - size : self.position]
 
     def section(self) -> Section:
         engine, first, last, count, described, compiled = self.take(SECTION, "section")
         if engine not in (Engine.HTA, Engine.HNN):
-            raise self.fail(f"has a section for engine {engine}, only 0 (HTA) and 1 (HNN) are known")
+            raise self.fail(f"has a section for engine {engine}; only 0 (HTA) and 1 (HNN) are known")
         end = self.position + described
         if count * BUFFER.size > described:
             raise self.fail(f"announces {count} buffers in {described} bytes")
@@ -195,7 +195,7 @@ class _Reader:
         if engine is Engine.HNN:
             unknown = rank = 0
         if direction > 1:
-            raise self.fail(f"has a buffer of direction {direction}, only 0 (in) and 1 (out) are known")
+            raise self.fail(f"has a buffer of direction {direction}; only 0 (in) and 1 (out) are known")
         try:
             name = str(self.bytes(length, "buffer name"), "utf-8")
         except UnicodeDecodeError as error:
@@ -208,7 +208,7 @@ class _Reader:
     def dimension(self, name: str) -> Dimension:
         axis, size, unknown, padded = self.take(DIMENSION, "dimension")
         if axis >= len(AXES):
-            raise self.fail(f"has axis {axis} in buffer {name!r}, only 0 to 2 are known")
+            raise self.fail(f"has axis {axis} in buffer {name!r}; only 0 to 2 are known")
         return Dimension(AXES[axis], size, padded, unknown)
 
 
@@ -230,7 +230,7 @@ def write_aip(record: AipRecord) -> bytes:
 def _packed_version(text: str, where: str) -> bytes:
     parts = text.split(".")
     if len(parts) != 4 or not all(part.isascii() and part.isdecimal() and int(part) < 256 for part in parts):
-        _refuse(f"should have a version of 4 numbers below 256, has {text!r}", where)
+        _refuse(f"has version {text!r}, not 4 numbers below 256", where)
     return bytes(int(part) for part in reversed(parts))
 
 
@@ -260,7 +260,7 @@ def _buffer(buffer: AipBuffer, engine: Engine, where: str) -> bytes:
 def _pack(form: struct.Struct, where: str, *values: int | bytes) -> bytes:
     for value in values:
         if isinstance(value, int) and not 0 <= value <= MAX_U32:
-            _refuse(f"has the number {value}, should be from 0 to {MAX_U32}", where)
+            _refuse(f"has the number {value}, outside 0 to {MAX_U32}", where)
     return form.pack(*values)
 
 

@@ -166,9 +166,7 @@ def _read_block(
     place = stored.scale_offsets
     size = len(blocks.view)
     if place is None or min(place.offset, place.nbytes, size - place.offset - place.nbytes) < 0:
-        raise ContainerError(
-            f"has block scales outside of the {size} bytes of model.encodings.bin", where=where
-        )
+        raise ContainerError(f"has block scales outside the {size} bytes of model.encodings.bin", where=where)
     blocks.left -= place.nbytes
     if blocks.left < 0:
         raise ContainerError(f"refers to its block scales more than {REPEAT} times over", where=where)
@@ -247,7 +245,7 @@ class EncodingWriter:
         if isinstance(encoding, BlockScaleOffset):
             return tables.Quantization(4, True, block=self._block(encoding, tensor))
         raise ContainerError(
-            "has a vector encoding, which is only read",
+            "has a vector encoding, which xdlc cannot write",
             where=f"tensor {tensor.name!r}",
             fix="quantize the tensor with a per-tensor, per-axis or block encoding",
         )
@@ -256,7 +254,7 @@ class EncodingWriter:
         wide = [axis for axis, size in enumerate(encoding.block_shape) if size != 1]
         if len(encoding.block_shape) != tensor.rank or len(wide) > 1 or not tensor.rank:
             raise ContainerError(
-                f"has blocks of shape {list(encoding.block_shape)}, a DLC holds blocks along one axis only",
+                f"has blocks of shape {list(encoding.block_shape)}; a DLC holds blocks along one axis only",
                 where=f"tensor {tensor.name!r}",
                 fix="choose blocks that are 1 wide along all axes but one",
             )

@@ -133,10 +133,10 @@ class _Decoder:
 
     def root(self, root: type[T]) -> T:
         if self.size < 8:
-            raise self.fail(f"needs 8 bytes for its root offset and identifier, has {self.size}")
+            raise self.fail(f"needs 8 bytes for its root offset and identifier, but has {self.size}")
         found = bytes(self.data[4:8])
         if found != root.IDENTIFIER:
-            raise self.fail(f"should have the identifier {root.IDENTIFIER!r}, has {found!r}")
+            raise self.fail(f"has the identifier {found!r} instead of {root.IDENTIFIER!r}")
         return cast(T, self.table(_u32(self.data, 0)[0], root, 0))
 
     def spend(self, amount: int) -> None:

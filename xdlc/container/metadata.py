@@ -54,7 +54,7 @@ def read_json(data: memoryview, form: Any, where: str) -> Any:
             read.
     """
     if len(data) > MAX_TEXT:
-        raise ContainerError(f"has {len(data)} bytes, at most {MAX_TEXT} are read", where=where, fix=AGAIN)
+        raise ContainerError(f"has {len(data)} bytes; xdlc reads at most {MAX_TEXT}", where=where, fix=AGAIN)
     try:
         value = json_value(str(data, "utf-8"), max(MAX_VALUES, min(len(data) // _SHORTEST, _MOST)))
     except ValueError as error:
@@ -104,7 +104,7 @@ def timestamp() -> str:
         return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(int(epoch)))
     except (ValueError, OverflowError, OSError) as error:
         raise UsageError(
-            f"SOURCE_DATE_EPOCH should be a number of seconds, is {epoch!r}", fix="unset or correct it"
+            f"SOURCE_DATE_EPOCH is {epoch!r}, not a number of seconds", fix="unset or correct it"
         ) from error
 
 
@@ -241,7 +241,7 @@ def read_trace(data: memoryview, model: Model, where: str) -> None:
     content = read_json(data, {"graphs": {"*": dict}}, where)
     if content.get("version") != 1:
         raise ContainerError(
-            f"has version {content.get('version')!r}, only 1 is known", where=where, fix="upgrade xdlc"
+            f"has version {content.get('version')!r}; only 1 is known", where=where, fix="upgrade xdlc"
         )
     _read_origins(content.get("graphs", {}), model, where)
     held = formed({key: content[key] for key in TRACED if key in content}, where)

@@ -110,7 +110,7 @@ def to_params(name: str, attribute: Attribute, layer: str, where: str) -> dict[s
         REALS: (attribute.floats, numpy.float32),
     }
     if kind not in lists:
-        raise ContainerError(f"has an attribute {name!r} of type {kind}, only 1 to 11 are known", where=where)
+        raise ContainerError(f"has an attribute {name!r} of type {kind}; only 1 to 11 are known", where=where)
     values, dtype = lists[kind]
     return {name: static(f"{layer}_{name}", numpy.asarray(() if values is None else values, dtype))}
 
@@ -296,8 +296,8 @@ class _LayerReader:
             raise ContainerError("has no name, no data or no valid shape", where=where)
         if elements.dtype not in (UINT8_DATA, FLOAT_DATA):
             raise ContainerError(
-                f"has elements of type {elements.dtype}, only {UINT8_DATA} (uint8) and {FLOAT_DATA} (float32)"
-                " are known",
+                f"has elements of type {elements.dtype}; only {UINT8_DATA} (uint8) and "
+                f"{FLOAT_DATA} (float32) are known",
                 where=where,
             )
         dtype, blob = (UINT8, elements.octets) if elements.dtype == UINT8_DATA else (FLOAT32, elements.floats)
@@ -311,7 +311,7 @@ class _LayerReader:
         start, nbytes = (blob.start, len(blob)) if isinstance(blob, Blob) else (0, 0)
         if nbytes != dtype.nbytes(shape):
             raise ContainerError(
-                f"has {nbytes} bytes of data, needs {dtype.nbytes(shape)} for {dtype}{list(shape)}",
+                f"has {nbytes} bytes of data, but {dtype}{list(shape)} needs {dtype.nbytes(shape)}",
                 where=where,
                 fix="get the file again",
             )

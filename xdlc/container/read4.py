@@ -188,10 +188,10 @@ class _GraphReader:
         if not name or stored.dims is None:
             raise ContainerError("has no name or no dimensions", where=where)
         if not 0 <= stored.role <= Role.NULL:
-            raise ContainerError(f"has tensor type {stored.role}, only 0 to 5 are known", where=where)
+            raise ContainerError(f"has tensor type {stored.role}; only 0 to 5 are known", where=where)
         dtype = BY_CODE.get(stored.dtype)
         if dtype is None:
-            raise ContainerError(f"has data type {stored.dtype:#x}, which is not known", where=where)
+            raise ContainerError(f"has the unknown data type {stored.dtype:#x}", where=where)
         shape = tuple(stored.dims)
         if len(shape) > MAX_RANK or math.prod(dim or 1 for dim in shape) > MAX_ELEMENTS:
             raise ContainerError(
@@ -217,12 +217,12 @@ class _GraphReader:
         if dtype.bits == 0 or dtype.kind == "undefined":
             if nbytes > MAX_UNTYPED:
                 raise ContainerError(
-                    f"has {nbytes} bytes of {dtype}, at most {MAX_UNTYPED} are read", where=where
+                    f"has {nbytes} bytes of {dtype}; xdlc reads at most {MAX_UNTYPED}", where=where
                 )
             return MappedData(self.source, offset, (nbytes,), UINT8.numpy)
         if nbytes not in dtype.stored_sizes(shape):
             raise ContainerError(
-                f"has {nbytes} bytes of data, needs {dtype.nbytes(shape)} for {dtype}{list(shape)}",
+                f"has {nbytes} bytes of data, but {dtype}{list(shape)} needs {dtype.nbytes(shape)}",
                 where=where,
                 fix="get the file again",
             )
@@ -275,7 +275,7 @@ def _scalar(stored: dlc4_model.Scalar, where: str) -> Scalar:
         code = STRING.code
     dtype = BY_CODE.get(code)
     if dtype is None or dtype.kind == "undefined":
-        raise ContainerError(f"has data type {code:#x}, which is not known", where=where)
+        raise ContainerError(f"has the unknown data type {code:#x}", where=where)
     if dtype.kind == "string":
         return Scalar(dtype, stored.text or "")
     if dtype.kind == "bool":

@@ -58,7 +58,7 @@ def read_subgraph(payload: bytes | memoryview, *, where: str) -> Graph:
         )
     if version > VERSION:
         raise ContainerError(
-            f"is of version {version}, only {VERSION} is supported", where=where, fix="upgrade xdlc"
+            f"is of version {version}; only {VERSION} is supported", where=where, fix="upgrade xdlc"
         )
     try:
         model = load_bytes(memoryview(payload)[HEADER.size :], where)
@@ -67,7 +67,7 @@ def read_subgraph(payload: bytes | memoryview, *, where: str) -> Graph:
         raise
     if len(model.graphs) != 1 or model.records:
         raise ContainerError(
-            f"holds {len(model.graphs)} graphs and {len(model.records)} records, expected exactly one graph",
+            f"has {len(model.graphs)} graphs and {len(model.records)} records instead of one graph",
             where=where,
             fix=AGAIN,
         )

@@ -137,10 +137,10 @@ def _version(source: MappedFile, entries: dict[str, Entry]) -> tuple[int, int] |
         raise ContainerError(f"has {entry.size} bytes", where=where, fix="get the file again")
     magic, major, minor, _ = struct.unpack("<HHHH", source.view(entry.offset, PREFIX))
     if magic != MAGIC:
-        raise ContainerError(f"should start with {MAGIC:#06x}, starts with {magic:#06x}", where=where)
+        raise ContainerError(f"starts with {magic:#06x} instead of {MAGIC:#06x}", where=where)
     if major < 3:
         raise ContainerError(
-            f"is of format {major}.{minor}, only 3.0 and from 4.0 on are known",
+            f"is of format {major}.{minor}; only 3.0, and 4.0 or newer, are known",
             where=where,
             fix="convert the source model again",
             code="XD603",
@@ -256,8 +256,8 @@ def _warn_of_nan(model: Model, parts: Sequence[TensorData]) -> None:
         for tensor in graph.tensors.values():
             if any(tensor.data is part for part in parts):
                 _log.warning(
-                    "weight %r of graph %r holds NaN, so results that depend on it are NaN: "
-                    "convert the network with weights from before its training diverged",
+                    "weight %r of graph %r holds NaN, and so do results that read it: convert weights from "
+                    "before the training diverged",
                     tensor.name,
                     graph.name,
                 )

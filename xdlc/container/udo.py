@@ -37,7 +37,7 @@ def definitions(model: Model) -> dict[str, Collection]:
 def _read(data: TensorData, record: str, most: int) -> bytes:
     """Return the bytes of a record of a limited size."""
     if data.nbytes > most:
-        problem = f"has {data.nbytes} bytes, of at most {most}"
+        problem = f"has {data.nbytes} bytes, more than {most}"
         raise ContainerError(problem, where=f"record {record!r}", fix=_FIX)
     return bytes(data.content())
 

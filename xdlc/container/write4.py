@@ -57,11 +57,11 @@ def check_version(version: str) -> None:
         UsageError: If it cannot.
     """
     if version not in PREFIXES:
-        reason = ": SNPE 1 files are read, but not written" if version in ("3", "3.0") else ""
+        reason = ": xdlc reads SNPE 1 files, but does not write them" if version in ("3", "3.0") else ""
         raise UsageError(
             f"cannot write format {version!r}{reason}",
             where="version",
-            fix=f"write format {SEPARATE}, or {INLINE} for viewers that do not read it",
+            fix=f"write format {SEPARATE}, or {INLINE} for viewers that cannot read it",
         )
 
 
@@ -165,7 +165,7 @@ class _Writer:
         nbytes = data.nbytes
         if tensor.dtype.bits and nbytes not in tensor.dtype.stored_sizes(tensor.shape):
             raise ContainerError(
-                f"has {nbytes} bytes of data, needs {tensor.nbytes} for {tensor.dtype}{list(tensor.shape)}",
+                f"has {nbytes} bytes of data, but {tensor.dtype}{list(tensor.shape)} needs {tensor.nbytes}",
                 where=where,
                 fix="set data of the tensor's own type and shape",
             )
@@ -202,7 +202,7 @@ class _Writer:
                 raise ContainerError(
                     f"has a parameter {name!r} whose name, or whose tensor's name, is already in use",
                     where=f"{self.where}: op {op.name!r}",
-                    fix="name the parameters of an op and their tensors differently",
+                    fix="give the parameters of an op, and their tensors, different names",
                 )
             if isinstance(param, Tensor):
                 names.add(param.name)

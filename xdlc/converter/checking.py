@@ -238,7 +238,7 @@ def uncovered(
         if name not in types:
             known = {node.type for node in model.graph.all_nodes()}
             known.update(type for _, type in model.handlers.inner_types())
-            problem = f"no node of the model is a {name} without a definition"
+            problem = f"the model has no node {name} without a definition"
             raise UsageError(problem, where=str(path), fix=nearest_names(name, sorted(known)) or "omit it")
     listed = {node.where for node in nodes}
     others = [problem for problem in diagnostics.problems if problem.where not in listed]

@@ -203,7 +203,9 @@ class Emitter:
         check_table(*dims)
         count = math.prod(dims)
         if self._laid_out + count > TABLES_LIMIT:
-            raise UnsupportedOp(f"takes a table of {count} elements, after others of {self._laid_out} in all")
+            raise UnsupportedOp(
+                f"needs a table of {count} elements, after {self._laid_out} elements of others"
+            )
         self._laid_out += count
 
     def takes_fill(self, data: ir.TensorData) -> bool:

@@ -46,8 +46,8 @@ _TORCH = f"export the source network: {_EXPORT}"
 _WEIGHTS = f"load it into its network and export that: {_EXPORT}"
 _BUILD = "build a language model: `xdlc-llm build FOLDER -o BUNDLE`"
 _AGAIN = "get the model file itself"
-_SOURCE = "convert the model from which it was made"
-_UNPACK = "unpack it, and give the .onnx file inside"
+_SOURCE = "convert the model that it came from"
+_UNPACK = "unpack it, and pass the .onnx file inside"
 
 ONNX = Format("an ONNX model", "convert it: `xconv-onnx-to-dlc -i FILE`")
 TFLITE = Format("a TensorFlow Lite model", "convert it: `xconv-tflite-to-dlc -i FILE`")
@@ -76,9 +76,9 @@ HUGGING_FACE = Format(
 CAFFE = Format("a Caffe net", "convert it: `xconv-caffe-to-dlc -i FILE -b NET.caffemodel`")
 CAFFE_WEIGHTS = Format(
     "weights of a Caffe net",
-    "give the net as text, and these as weights: `xconv-caffe-to-dlc -i NET.prototxt -b FILE`",
+    "pass the net as text, and these as weights: `xconv-caffe-to-dlc -i NET.prototxt -b FILE`",
 )
-CAFFE_SOLVER = Format("a Caffe solver, which has no layers", "give the net that it names")
+CAFFE_SOLVER = Format("a Caffe solver, which has no layers", "pass the net that it names")
 CAFFE2 = Format(
     "a Caffe2 network",
     "convert it: `xconv-caffe2-to-dlc -p FILE -e INIT_NET.pb -d INPUT 1,3,224,224`",
@@ -87,21 +87,23 @@ PADDLE = Format("a PaddlePaddle model", "convert it: `paddle2onnx --model_dir FO
 OPENVINO = Format("an OpenVINO model", _SOURCE)
 CORE_ML = Format("a Core ML model", _SOURCE)
 NCNN = Format("an ncnn model", _SOURCE)
-ORT = Format("a model in ORT format", "pass the .onnx file from which it was built")
+ORT = Format("a model in ORT format", "pass the .onnx file that it came from")
 DLC = Format("a DLC", "read it with xdlc-info, xdlc-quant and xdlc-net-run, or make ONNX of it: xdlc-to-onnx")
 GGUF = Format("a GGUF model", "build a language model of it: `xdlc-llm build FILE -o BUNDLE`")
-ONNX_TENSOR = Format("an ONNX tensor, not a model", "give the model's .onnx file; inputs go to input lists")
-ONNX_TEXT = Format("an ONNX model as text", "write it as a binary file, with onnx.load and onnx.save")
+ONNX_TENSOR = Format(
+    "an ONNX tensor, not a model", "pass the model's .onnx file; inputs belong in input lists"
+)
+ONNX_TEXT = Format("an ONNX model as text", "write it as a binary file with onnx.load and onnx.save")
 LFS = Format("a pointer of git LFS, not the file itself", "fetch the file: `git lfs pull`")
 EMPTY = Format("empty", f"{_AGAIN}: its download may have failed")
-HTML = Format("an HTML page", f"{_AGAIN}: the download returned a page of the web site")
+HTML = Format("an HTML page", f"{_AGAIN}: the download returned a web page")
 NUMPY = Format(
-    "a file of numpy arrays", "give the .onnx file; arrays are samples of xdlc-quant and xdlc-net-run"
+    "a file of numpy arrays", "pass the .onnx file; arrays are samples for xdlc-quant and xdlc-net-run"
 )
 JSON = Format("JSON text", _AGAIN)
 XML = Format("XML text", _AGAIN)
 ZIP = Format("a zip archive", _UNPACK)
-CUT_ZIP = Format("a truncated zip archive", f"{_AGAIN}, whole, or save it again")
+CUT_ZIP = Format("a truncated zip archive", f"{_AGAIN} completely, or save it again")
 TAR = Format("a tar archive", _UNPACK)
 
 _MODELS = ("*.onnx", "*.tflite", "*.pb", "*.meta", "*.keras", "*.h5", "*/saved_model.pb")

@@ -176,13 +176,12 @@ def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:
                 f"is {fitting[0].model}, not {chosen.model}",
                 where=str(path),
                 fix=f"convert it with xdlc-convert or {fitting[0].tool}",
-                code="XD301",
             )
         return chosen
     models = models_of(importers.values())
     if recognized is None:
         raise ModelError(
-            f"is not {models}, nor of any other known format: {seen}",
+            f"is neither {models} nor any other known format: {seen}",
             where=str(path),
             fix="check that the path names a complete model file",
             code="XD301",

@@ -215,7 +215,7 @@ def import_model(
     )
     fixed = _fixed(graph, shapes, options, source.path)
     for name, array in fixed.items():
-        diagnostics.notices.append(f"input {name!r} is fixed to {in_words(array)}: the DLC has no such input")
+        diagnostics.notices.append(f"input {name!r} is {in_words(array)} now: the DLC has no such input")
     model.declared.bind(shapes, fixed)
     return Imported(
         _import_graph(model, shapes, fixed, diagnostics, step),
@@ -322,7 +322,7 @@ def finish(
     elif diagnostics.problems:
         _keep_unread(model.main)
     for failure in options.failed_passes.values():
-        diagnostics.notices.append(f"{failure}: the model is converted without it; please report this bug")
+        diagnostics.notices.append(f"{failure}: xdlc converts the model without it; please report this bug")
     requests = _apply_boundary(imported, diagnostics) if options.boundary else {}
     removed = _optimized(model, options, imported.source.encoded_io)
     if requests and not diagnostics.problems:

@@ -102,7 +102,7 @@ def read_text(file: ir.MappedFile) -> Message:
         raise ModelError(
             f"is not text: byte {content.index(0)} is 0",
             where=str(file.path),
-            fix="check that the file is the network's text and not its weights",
+            fix="check that the file is the network's text, not its weights",
         )
     return parse_text(content.decode("utf-8", "surrogateescape"), str(file.path))
 
@@ -157,12 +157,12 @@ class _Parser:
                 values.append(self._value(depth))
                 while not self._take("]"):
                     if not self._take(","):
-                        raise self._error(f"{self._shown()} in a list, where ',' or ']' is due")
+                        raise self._error(f"{self._shown()} appears in a list instead of ',' or ']'")
                     values.append(self._value(depth))
         elif has_colon or self._mark() in _CLOSES:
             values.append(self._value(depth))
         else:
-            raise self._error(f"{self._shown()} after {name!r}, where ':' or '{{' is due")
+            raise self._error(f"{self._shown()} follows {name!r} instead of ':' or '{{'")
         if self._mark() in (",", ";"):
             self._next()
 
@@ -201,7 +201,7 @@ class _Parser:
             value = self._number(sign + token)
             self._next()
             return value
-        raise self._error(f"{self._shown()}, where a value is due")
+        raise self._error(f"{self._shown()} appears instead of a value")
 
     def _number(self, token: str) -> int | float:
         if len(token) <= _DIGITS:
@@ -233,7 +233,7 @@ class _Parser:
         name = self._token
         self._next()
         if not self._take("]"):
-            raise self._error(f"{self._shown()} in the name of an extension, where ']' is due")
+            raise self._error(f"{self._shown()} appears in the name of an extension instead of ']'")
         return name
 
     def _counting(self) -> None:
@@ -257,7 +257,9 @@ class _Parser:
         self._token = found[self._kind]
         self._start, self._position = found.start(self._kind), found.end()
         if self._kind == "other":
-            raise self._error(f"{self._text[self._start : self._start + 12]!r} is no text of this format")
+            raise self._error(
+                f"{self._text[self._start : self._start + 12]!r} does not belong to this format"
+            )
         if self._kind == "word" and len(self._token) > _LETTERS:
             raise self._error(f"a name has {len(self._token)} characters, more than {_LETTERS}")
 

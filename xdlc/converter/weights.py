@@ -42,7 +42,6 @@ def mapped(
             f"needs bytes {offset} to {offset + nbytes} of {source.path.name}, which has {source.size}",
             where=where,
             fix="the data file is truncated or belongs to another model: get it again",
-            code="XD303",
         )
     return ir.MappedData(source, offset, tuple(shape), dtype)
 
@@ -81,13 +80,13 @@ def beside(model: Path, location: str, where: str) -> Path:
         raise ModelError(
             f"its external data {location!r} are outside the model's folder",
             where=where,
-            fix="keep the data file in the model's folder; paths that leave the folder are refused",
+            fix="keep the data file in the model's folder; xdlc does not read outside it",
         )
     if near is None:
         raise ModelError(
             f"its external data file {location!r} does not exist",
             where=where,
-            fix=f"put {location!r} beside {model.name}",
+            fix=f"put {location!r} next to {model.name}",
             code="XD303",
         )
     if near.stat().st_nlink > 1:

@@ -226,21 +226,21 @@ def _reason(
     loaded = sum(kernel.traffic.dram_read for kernel in kernels if _WEIGHTS in kernel.operation)
     strided = sum(kernel.traffic.vtcm for kernel in kernels if _STRIDED in kernel.operation)
     is_float = any(tensor.dtype.is_float for op in ops for tensor in op.outputs)
-    rounded = "; values of 8 bits move half or less" if is_float else ""
+    rounded = "; 8-bit values halve it" if is_float else ""
     if name == _PORTS and not ops:
         return f"copies inputs and outputs, {size(traffic.dram)}"
     if out:
-        fewer = "values of 8 bits" if is_float else "smaller maps"
-        return f"VTCM has no room for its values: {size(out)} go to DRAM and back; {fewer} need less"
+        fewer = "8-bit values" if is_float else "smaller maps"
+        return f"its values do not fit into VTCM: {size(out)} go to DRAM and back; {fewer} need less"
     if work and "HMX" not in engines:
         if is_float and soc.arch == NO_FLOATS:
-            return f"HVX computes it, for HMX of v{soc.arch} computes no floats; quantize the network"
+            return f"HVX computes it, because HMX of v{soc.arch} has no floats; quantize the network"
         return f"HVX computes it, not HMX, and moves {size(traffic.dram + traffic.vtcm)}"
     if loaded and 2 * loaded >= traffic.dram and traffic.dram * _DRAM_COSTS >= traffic.vtcm:
         stored = weights // 2 if is_float else weights  # HTP computes in float16
         if stored and loaded > 2 * stored:
-            return f"reads {size(loaded)} for weights of {size(stored)}: channels are padded to {_BLOCK}"
-        halved = "; weights of 8 bits are half" if is_float else ""
+            return f"reads {size(loaded)} for weights of {size(stored)}: xdlc pads channels to {_BLOCK}"
+        halved = "; 8-bit weights halve it" if is_float else ""
         return f"reads {size(loaded)} of weights from DRAM{halved}"
     if strided and 2 * strided >= traffic.vtcm:
         return f"moves {size(strided)} to rearrange its input for the stride{rounded}"
@@ -248,13 +248,13 @@ def _reason(
     moved = size(traffic.dram + traffic.vtcm)
     if narrow is not None:
         channels, times = narrow
-        what = f"moves {moved}; {channels} channels take the room of {_BLOCK}, {times:.0f} times as much"
+        what = f"moves {moved}; {channels} channels use the space of {_BLOCK}, {times:.0f} times as much"
         source = ops[0].inputs[0]
         if ops[0].type == "Transpose" and source is not None and source.producer is None:
             return f"{what}; channels last need no Transpose: {spell('convert.desired_input_layout')}"
         return what
     if ops and _only_moves(ops[0]):
-        return f"moves {moved} without computing{rounded}"
+        return f"moves {moved} and computes nothing{rounded}"
     if 2 * traffic.dram > traffic.vtcm:
         return f"reads and writes {size(traffic.dram)} of values in DRAM{rounded}"
     largest = max(kernels, key=lambda kernel: kernel.traffic.dram + kernel.traffic.vtcm)
@@ -284,7 +284,7 @@ def _notes(ops: Sequence[OpCost], soc: Soc) -> list[str]:
     notes = []
     if any(op.macs for op in ops) and not any(op.kernels.get("HMX") for op in ops):
         why = (
-            f"HMX of v{soc.arch} computes no floats, and floats have 32 bits; quantize the network"
+            f"HMX of v{soc.arch} has no floats, and floats have 32 bits; quantize the network"
             if soc.arch == NO_FLOATS
             else "the vector unit computes all of it"
         )
@@ -293,5 +293,5 @@ def _notes(ops: Sequence[OpCost], soc: Soc) -> list[str]:
     if spilling:
         total = sum(op.spilled for op in spilling)
         worst = max(spilling, key=lambda op: op.spilled)
-        notes.append(f"VTCM has no room for {total:,} bytes, which go to DRAM and back, most by {worst.op!r}")
+        notes.append(f"VTCM has no space for {total:,} bytes; they go to DRAM and back, most by {worst.op!r}")
     return notes

@@ -112,9 +112,9 @@ class CostReport:
         for device, time in zip(self.devices, self.times, strict=True):
             traffic = device.traffic
             yield (
-                f"{device.graph} on {device.soc}, {device.vtcm_mb} MB of VTCM: "
-                f"DRAM {traffic.dram_read:,} bytes read, {traffic.dram_write:,} written; "
-                f"VTCM {traffic.vtcm:,} bytes; {device.spilled:,} bytes spilled"
+                f"{device.graph} on {device.soc}, {device.vtcm_mb} MB of VTCM: DRAM "
+                f"{traffic.dram_read:,} bytes read, {traffic.dram_write:,} written, VTCM "
+                f"{traffic.vtcm:,} bytes; {device.spilled:,} bytes spilled"
             )
             yield f"  no time: {time}" if isinstance(time, str) else f"  {time}"
             yield from (f"  {note}" for note in device.notes)
@@ -129,9 +129,9 @@ class CostReport:
         """Return an error for each graph and device with more DRAM traffic."""
         return [
             ConstraintError(
-                f"moves {cost.traffic.dram:,} bytes from and to DRAM, the most allowed are {max_dram:,}",
+                f"moves {cost.traffic.dram:,} bytes from and to DRAM, more than {max_dram:,}",
                 where=f"graph {cost.graph!r}: {cost.soc}, {cost.vtcm_mb} MB of VTCM",
-                fix=f"begin with op {cost.dearest()[0].op!r}: {cost.dearest()[0].reason}",
+                fix=f"start with op {cost.dearest()[0].op!r}: {cost.dearest()[0].reason}",
                 code="XD108",
             )
             for cost in self.devices

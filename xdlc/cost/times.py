@@ -19,7 +19,7 @@ FLOAT16, W8A8 = "float16", "w8a8"
 FEATURES = {
     "base": "one",
     "dram": "MB of DRAM read and written",
-    "vector": "MB of VTCM read and written by kernels beside HMX and DMA",
+    "vector": "MB of VTCM read and written by kernels other than HMX and DMA",
     "kernels": "thousands of kernels that move bytes",
     "products": "billions of multiplications, channels rounded up to blocks of HMX",
     "curves": "millions of results of Sigmoid, Gelu, Softmax and their like",
@@ -123,7 +123,7 @@ def read_fits(text: str) -> Fits:
         raise ValueError(f"members are unknown: {', '.join(content)}")
     for fit in result.fits:
         if fit.coefficients.keys() != FEATURES.keys() or fit.ranges.keys() != FEATURES.keys():
-            raise ValueError(f"the fit of {fit.device} has not the features {', '.join(FEATURES)}")
+            raise ValueError(f"the fit of {fit.device} lacks features out of {', '.join(FEATURES)}")
         if min(fit.coefficients.values()) < 0 or not 0 < fit.ratios[0] <= fit.ratios[1]:
             raise ValueError(f"the fit of {fit.device} has a number that is out of bounds")
     return result
@@ -238,17 +238,17 @@ def milliseconds(cost: DeviceCost, graph: Graph) -> Milliseconds | str:
     of_soc = [fit for fit in fits().fits if fit.soc == cost.soc]
     if not of_soc:
         socs = ", ".join(sorted({fit.soc for fit in fits().fits}))
-        return f"times are fitted for {socs}, not for {cost.soc}"
+        return f"times exist for {socs}, not for {cost.soc}"
     fit = next((fit for fit in of_soc if fit.precision == kind), None)
     if fit is None:
         kinds = ", ".join(fit.precision for fit in of_soc)
-        return f"the graph is {kind}; times for {cost.soc} are fitted for {kinds}"
+        return f"the graph is {kind}; times for {cost.soc} exist for {kinds}"
     if cost.vtcm_mb != fit.vtcm_mb:
-        return f"times are fitted for {fit.vtcm_mb} MB of VTCM, not {cost.vtcm_mb}"
+        return f"times exist for {fit.vtcm_mb} MB of VTCM, not {cost.vtcm_mb}"
     own = features(cost, graph)
     for name, (least, most) in fit.ranges.items():
         if not least <= own[name] <= most:
             span = f"{least:.4g} to {most:.4g}"
-            return f"it has {own[name]:.4g} {FEATURES[name]}; times are fitted to networks with {span}"
+            return f"it has {own[name]:.4g} {FEATURES[name]}; times come from networks with {span}"
     value = time(fit.coefficients, own)
     return Milliseconds(fit.device, value, value * fit.ratios[0], value * fit.ratios[1])

@@ -42,7 +42,7 @@ class RawResults:
         self.names: Collection[str] = [tensor.name for tensor in tensors if self._path(tensor, 0) is not None]
         if not self.names:
             raise UsageError(
-                "has no raw file of a tensor of the DLC",
+                "has no raw file for any tensor of the DLC",
                 where=folder,
                 fix="name the folder that holds Result_0, written with all tensors as outputs",
             )

@@ -70,10 +70,10 @@ class DebugReport:
         ]
         wrong = self.first_wrong
         if wrong is None:
-            lines.append("no op is wrong alone")
+            lines.append("no op is wrong by itself")
         else:
             lines.append(f"first wrong op: {_named(wrong)}")
-            lines.append(f"  alone {_words(wrong.isolated)}: {wrong.fault}")
+            lines.append(f"  by itself {_words(wrong.isolated)}: {wrong.fault}")
             lines.append(f"  with all errors before it {_words(wrong.cumulative)}")
         broken = self.first_not_finite
         if broken is not None:

@@ -63,7 +63,7 @@ class SourceEngine(Served):
         if not self._orders:
             self.close()
             raise UsageError(
-                "no value of the source model has the name of a tensor of the DLC",
+                "no value of the source model has the name of a DLC tensor",
                 where=path,
                 fix="use the model that the DLC was converted from",
             )
@@ -114,7 +114,7 @@ class SourceEngine(Served):
         for place, name in enumerate(self._inputs):
             mine = name if name in feeds else own[place] if place < len(own) else None
             if mine is None or mine not in feeds:
-                problem = f"input {name!r} of the source model is no input of the DLC"
+                problem = f"the DLC has no input {name!r} of the source model"
                 raise UsageError(
                     problem, where=self._path, fix="use the model that the DLC was converted from"
                 )

@@ -246,7 +246,7 @@ class MappedFile:
                 self.release(at, count)
         if crc_of_bytes != crc:
             raise ContainerError(
-                f"has the CRC-32 {crc_of_bytes:08x}, should have {crc:08x}: its bytes are damaged",
+                f"has the CRC-32 {crc_of_bytes:08x} instead of {crc:08x}: its bytes are damaged",
                 where=where,
                 fix="get the file again",
                 code="XD602",
@@ -476,7 +476,7 @@ class Elided(TensorData):
 
     def numpy(self) -> Array:
         raise ModelError(
-            f"the values (sha256 {self.digest}) are omitted in the text form",
+            f"the text form omits the values (sha256 {self.digest})",
             fix="print the model with data='inline'",
         )
 

@@ -97,7 +97,7 @@ def checked_path(path: PathLike) -> str:
     try:
         problem = "is empty" if not text else "has a null character" if b"\0" in os.fsencode(text) else ""
     except UnicodeError as error:
-        problem = f"is not of the file system's characters: {error}"
+        problem = f"has characters that the file system does not support: {error}"
     if problem:
         raise StorageError(problem, where=ascii(text)[1:-1], fix="name a file")
     return text

@@ -295,7 +295,7 @@ class Graph:
         for tensor in op._outputs:
             if tensor.producer is not None or tensor.is_static or tensor.role is Role.INPUT:
                 raise ModelError(
-                    f"op {op.name!r} writes {tensor.name!r}, which has a source already",
+                    f"op {op.name!r} writes {tensor.name!r}, which already has a source",
                     where=f"graph {self.name!r}",
                 )
         fresh: dict[str, Tensor] = {}
@@ -416,7 +416,7 @@ class Graph:
     def set_output(self, op: Op, index: int, tensor: Tensor) -> None:
         """Make ``tensor``, which must have no producer, output ``index`` of ``op``."""
         if tensor.producer is not None or tensor.is_static or tensor.role is Role.INPUT:
-            raise ModelError(f"{tensor.name!r} has a source already", where=f"graph {self.name!r}")
+            raise ModelError(f"{tensor.name!r} already has a source", where=f"graph {self.name!r}")
         old = op._outputs[index]
         op._outputs[index] = self.add_tensor(tensor)
         old.producer = None

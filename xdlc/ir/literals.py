@@ -75,7 +75,7 @@ def scalar_value(dtype: DType, text: str) -> int | float | bool:
         ValueError: If the word is neither, or does not fit ``dtype``.
     """
     if dtype.kind in ("string", "undefined"):
-        raise ValueError(f"a parameter of type {dtype} is not a number")
+        raise ValueError(f"a parameter of type {dtype} cannot be a number")
     if text in ("true", "false"):
         return text == "true"
     if dtype == FLOAT32:

@@ -248,7 +248,7 @@ class _Parser:
         if line.next == "{":
             for key, param in line.items("{", "}", lambda: self._param(line, name)):
                 if key in params:
-                    line.fail(f"parameter {key!r} stands twice")
+                    line.fail(f"parameter {key!r} appears twice")
                 params[key] = param
         outputs: list[str] = []
         if line.skip("->"):
@@ -280,7 +280,7 @@ class _Parser:
             return key, self._spec(line, name, dtype, Role.STATIC)
         if line.next.startswith('"'):
             if dtype.kind != "string":
-                line.fail(f"parameter {key!r} is a text, should be of type {dtype}")
+                line.fail(f"parameter {key!r} is a text instead of type {dtype}")
             return key, Scalar(dtype, line.word())
         return key, Scalar(dtype, line.convert(lambda word: scalar_value(dtype, word)))
 

@@ -110,14 +110,14 @@ def build(
     bits = form.bits_of(network.maps(), weights_bitwidth_of or {})
     if algorithms and not form.is_fixed:
         raise UsageError(
-            f"{spell('algorithms')} has no effect: activations stay floats, which nothing calibrates",
+            f"{spell('algorithms')} has no effect: activations stay floats, which need no calibration",
             fix=f"omit it, or use {spell('weights', 'w4')} or w8",
         )
     request = _Request(
         checkpoint, network, form, tuple(lengths), socs, verify, _kv_bits(form, kv), bits, algorithms
     )
     if text is not None and not form.is_fixed:
-        notify(f"{spell('text')} has no effect: activations stay floats, which nothing calibrates")
+        notify(f"{spell('text')} has no effect: activations stay floats, which need no calibration")
     return _built(request, parts, Path(output), text, weights, notify, step)
 
 
@@ -128,9 +128,7 @@ def _kv_bits(form: Form, bits: int | None) -> int:
         UsageError: If the form has no such caches.
     """
     if bits == 8 and not form.is_fixed:
-        raise UsageError(
-            "caches of 8 bits need activations of 16 bits", fix=f"use {spell('weights', 'w8')} or w4"
-        )
+        raise UsageError("8-bit caches need 16-bit activations", fix=f"use {spell('weights', 'w8')} or w4")
     return bits or (8 if form.is_fixed else 16)
 
 
@@ -295,7 +293,7 @@ def _tokens(checkpoint: Checkpoint, text: str | os.PathLike[str] | None) -> list
     """
     if text is None:
         raise UsageError(
-            "activations of 16 bits are calibrated with a text, and none is given",
+            "16-bit activations need a text for calibration",
             fix=f"pass {spell('text', 'FILE')}, or keep floats with {spell('weights', 'w4b32')}",
         )
     if checkpoint.tokenizer is None:
@@ -346,7 +344,9 @@ def _lengths(network: Network, contexts: Sequence[int], prompt_tokens: int) -> l
     """
     contexts = sorted({*contexts}, reverse=True)
     if not contexts:
-        raise UsageError(f"{spell('context')} is empty", fix="give the most tokens of a conversation")
+        raise UsageError(
+            f"{spell('context')} is empty", fix="give the largest number of tokens of a conversation"
+        )
     if prompt_tokens >= contexts[-1]:
         raise UsageError(
             f"{spell('prompt_tokens', prompt_tokens)} and {spell('context', contexts[-1])} do not fit",

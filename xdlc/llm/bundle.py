@@ -269,7 +269,7 @@ def read_bundle(folder: str | os.PathLike[str]) -> Bundle:
     place = Path(folder)
     path = place / FACTS
     if not path.is_file():
-        raise StorageError(f"is no bundle: it has no {FACTS}", where=str(place), fix=_AGAIN)
+        raise StorageError(f"is not a bundle: it has no {FACTS}", where=str(place), fix=_AGAIN)
     value = json_object(read_bytes(path, _LONGEST_FACTS), str(path), _MOST_VALUES)
     form = value.get("form", 0)
     if form != FORM:
@@ -282,7 +282,7 @@ def read_bundle(folder: str | os.PathLike[str]) -> Bundle:
             top.require(name, "...")
         facts, count = _facts(top, scope), top.whole("parts") or 0
         if not 0 < count <= _MOST_PARTS:
-            top.report("parts", f"parts has to be from 1 to {_MOST_PARTS}, found {count}", _AGAIN)
+            top.report("parts", f"parts must be from 1 to {_MOST_PARTS}, found {count}", _AGAIN)
         targets: dict[str, bool] = {}
         for name, node in top.members("targets").items():
             entry = Fields(node, f"target {name!r}", scope, ("is_shared",))
@@ -323,9 +323,9 @@ def _facts(top: Fields, scope: Scope) -> Facts | None:
         return None
     facts = Facts(**values)
     if facts.prompt_tokens >= facts.context:
-        entry.report("prompt_tokens", "prompt_tokens has to be below context", _AGAIN)
+        entry.report("prompt_tokens", "prompt_tokens must be below context", _AGAIN)
     if not all(facts.prompt_tokens < span < facts.context for span in facts.shorter_contexts):
-        problem = "shorter_contexts have to be between prompt_tokens and context"
+        problem = "shorter_contexts must be between prompt_tokens and context"
         entry.report("shorter_contexts", problem, _AGAIN)
     return facts
 
@@ -333,7 +333,7 @@ def _facts(top: Fields, scope: Scope) -> Facts | None:
 def _count(entry: Fields, name: str) -> int:
     number = entry.whole(name)
     if number is not None and not 0 < number <= _MOST_TOKENS:
-        entry.report(name, f"{name} has to be from 1 to {_MOST_TOKENS}, found {number}", _AGAIN)
+        entry.report(name, f"{name} must be from 1 to {_MOST_TOKENS}, found {number}", _AGAIN)
     return number or 0
 
 
@@ -351,7 +351,7 @@ def _rope(entry: Fields) -> Rope:
         most = MOST_MAGNITUDE if name == "attention_factor" else most
         count = dim // 2 if name in BY_PAIR else 1
         if len(numbers) != count or not least < min(numbers) <= max(numbers) <= most:
-            text = f"{name} has to be {count} number(s) above {least}, and at most {most:g}"
+            text = f"{name} must be {count} number(s) above {least}, and at most {most:g}"
             stated.report(name, text, _AGAIN)
         number = int(numbers[0]) if name.endswith("embeddings") else numbers[0]
         facts[name] = numbers if name in BY_PAIR else number

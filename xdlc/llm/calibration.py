@@ -182,7 +182,7 @@ def _sequences(tokens: Sequence[int], length: Length) -> list[list[int]]:
         raise UsageError(
             f"the text has {len(tokens)} tokens, fewer than the {length.tokens} of a prompt",
             where=spell("text"),
-            fix="give a longer text, like those that the model will read",
+            fix="give a longer text, similar to what the model will read",
         )
     size = chunks * length.tokens
     count = min(SEQUENCES, len(tokens) // size)

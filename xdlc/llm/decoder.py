@@ -289,7 +289,7 @@ def read_decoder(config: Mapping[str, Any]) -> Decoder:
     family = FAMILIES.get(type) if isinstance(type, str) else None
     if family is None:
         raise UnsupportedOp(
-            f"the model type is {type!r}; decoders of {', '.join(FAMILIES)} are supported",
+            f"the model type is {type!r}; xdlc supports decoders of {', '.join(FAMILIES)}",
             fix=(isinstance(type, str) and nearest_names(type, FAMILIES)) or _EXPORT,
         )
     read = _Config(config, family)
@@ -344,10 +344,10 @@ def _decoder(type: str, read: _Config, family: Family) -> Decoder:
         if read.value(key):
             read.refuse(f"config: {key} is {read.value(key)!r}")
     if read.value("quantization_config"):
-        read.refuse("the weights are quantized in a form that is not read")
+        read.refuse("xdlc cannot read the form in which the weights are quantized")
     name = str(read.value("hidden_activation", read.value("hidden_act", "silu")))
     if name not in ACTIVATIONS:
-        read.refuse(f"config: the activation is {name!r}; {', '.join(ACTIVATIONS)} are supported")
+        read.refuse(f"config: the activation is {name!r}; xdlc supports {', '.join(ACTIVATIONS)}")
     positions = read.size("max_position_embeddings", 2048, _MOST_POSITIONS)
     rope, local = (None, None) if family.names.positions else _ropes(read, head_dim, positions)
     root = math.sqrt(hidden)
@@ -458,7 +458,7 @@ def _rope(read: _Config, stated: Mapping[str, Any], theta: float, head_dim: int,
     kind = "longrope" if kind == "su" else kind
     if not isinstance(kind, str) or kind not in SCALINGS:
         names = ", ".join(SCALINGS)
-        read.refuse(f"config: rotary embeddings are scaled by {kind!r}; {names} are supported")
+        read.refuse(f"config: rotary embeddings are scaled by {kind!r}; xdlc supports {names}")
         kind = "default"
     base = stated.get("rope_theta", theta)
     share = stated.get("partial_rotary_factor", read.value("partial_rotary_factor", 1.0))
@@ -480,7 +480,7 @@ def _rope(read: _Config, stated: Mapping[str, Any], theta: float, head_dim: int,
     for key in BY_PAIR if kind == "longrope" else ():
         factors = facts.get(key)
         if not isinstance(factors, list) or len(factors) != dim // 2 or not all(map(_is_positive, factors)):
-            read.fault(f"config: {key} is no list of {dim // 2} positive numbers")
+            read.fault(f"config: {key} is not a list of {dim // 2} positive numbers")
             return Rope(10000.0, head_dim)
     if kind == "llama3" and facts["low_freq_factor"] >= facts["high_freq_factor"]:
         read.fault("config: low_freq_factor is not below high_freq_factor")

@@ -38,7 +38,7 @@ def check_encoder(model: Model) -> tuple[int, int]:
         if name not in side:
             fix = nearest_names(name, side) or f"inputs are {', '.join(_INPUTS)}, the output is {POOLED}"
             problems.append(
-                ConstraintError(f"has no {name!r}, which the runtime looks up", where=where, fix=fix)
+                ConstraintError(f"has no {name!r}, which the runtime needs", where=where, fix=fix)
             )
     tokens = inputs[IDS].shape[-1] if IDS in inputs and inputs[IDS].rank else 0
     for name, tensor in inputs.items():
@@ -47,7 +47,7 @@ def check_encoder(model: Model) -> tuple[int, int]:
             problem = "is an input that the runtime does not know"
             problems.append(ConstraintError(problem, where=f"{where}: input {name!r}", fix=fix))
         elif name in _INPUTS and (tensor.dtype is not dt.INT32 or tensor.shape != (1, tokens)):
-            problem = f"is {tensor.dtype}{list(tensor.shape)}, the runtime writes int32[1, {tokens}]"
+            problem = f"is {tensor.dtype}{list(tensor.shape)}, but the runtime writes int32[1, {tokens}]"
             fix = "convert the model with int32 inputs of one shape"
             problems.append(ConstraintError(problem, where=f"{where}: input {name!r}", fix=fix))
     raise_all(problems)

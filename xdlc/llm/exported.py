@@ -133,12 +133,12 @@ class Exported:
                     fix=f"choose its {spell('context')} and {spell('prompt_tokens')}, or {_DYNAMIC}",
                 ) from reason
             notify(
-                f"{self._path}: has no graph of {_words([length])}, that of prompts processes each token: "
-                f"{reason.problem}; {_DYNAMIC}"
+                f"{self._path}: has no graph of {_words([length])}, so the prompt graph processes each "
+                f"token: {reason.problem}; {_DYNAMIC}"
             )
         tensors = next(iter(self._models.values())).main.tensors.values()
         if any(tensor.encoding is not None for tensor in tensors):
-            raise ModelError("is quantized already", where=str(self._path), fix="give the float model")
+            raise ModelError("is already quantized", where=str(self._path), fix="give the float model")
         check_genie([self._linked([*self._models])])
         return [*self._models]
 
@@ -150,7 +150,7 @@ class Exported:
         """
         if splits not in ("auto", 1):
             raise UsageError(
-                f"{spell('splits')} is {splits!r}, and the graph of a file stays whole",
+                f"{spell('splits')} is {splits!r}, but the graph of a file stays whole",
                 fix="omit it, or build the bundle of a folder of Hugging Face",
             )
         return [Part(1, 1, range(self.decoder.layers))]
@@ -187,7 +187,7 @@ class Exported:
         config = self.checkpoint.config
         if config["model_type"] == _FAMILY:
             raise ModelError(
-                f"has {COSINES!r}, whose angles config.json states, and none stands beside it",
+                f"has {COSINES!r}, whose angles config.json states, but config.json is missing",
                 where=str(self._path),
                 fix="write it with transformers, model.config.save_pretrained(FOLDER); or a file with "
                 "model_type, rope_theta, rope_scaling and max_position_embeddings",
@@ -199,9 +199,10 @@ class Exported:
             raise UnsupportedOp(error.problem, where=str(self._path), fix=fix) from error
         if rope.dim != 2 * pairs:
             raise ModelError(
-                f"config.json rotates {rope.dim} elements of a head, {COSINES!r} has angles for {2 * pairs}",
+                f"config.json rotates {rope.dim} elements of a head, but {COSINES!r} has angles for "
+                f"{2 * pairs}",
                 where=str(self._path),
-                fix="put the config.json of this model beside it",
+                fix="put the config.json of this model next to it",
             )
         return rope
 
@@ -248,7 +249,9 @@ class Exported:
         _widen_floats(graph)
         for name in _narrow_indices(graph):
             if not self._models:
-                notify(f"{self._path}: input {name!r} is int64, and becomes int32, which the runtime writes")
+                notify(
+                    f"{self._path}: input {name!r} is int64; xdlc makes it int32, which the runtime writes"
+                )
         for op in [op for op in graph.ops if map_of(op.name) == HEAD]:
             graph.rename_op(op, graph.unique_name(f"own_{op.name}"))
         for number, op in enumerate(_heads(graph)):

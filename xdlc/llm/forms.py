@@ -45,7 +45,7 @@ class Form:
         """
         if stated and self.bits == 16:
             raise UsageError(
-                "floats have no other bits",
+                "floats cannot have other bits",
                 where=spell("weights_bitwidth_of"),
                 fix=f"use {spell('weights', 'w4b32')}, or another form of integers",
             )
@@ -54,7 +54,7 @@ class Form:
             matching = fnmatch.filter(names, pattern)
             if not matching:
                 raise UsageError(
-                    f"no linear map is called {pattern!r}",
+                    f"the network has no linear map {pattern!r}",
                     where=spell("weights_bitwidth_of"),
                     fix=f"use names like {few([*names[:2], *names[-1:]])}",
                 )

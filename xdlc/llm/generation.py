@@ -111,7 +111,7 @@ class Runner:
         fitting = [length for length in self._lengths if past <= length.past]
         if not fitting or past + count > self.context:
             raise UsageError(
-                f"{past + count} tokens are more than the context of {self.context} has space for",
+                f"{past + count} tokens do not fit into the context of {self.context}",
                 fix="shorten the prompt, or build a bundle with a longer context",
             )
         sizes = {length.tokens for length in fitting}
@@ -180,7 +180,7 @@ class Runner:
             rows = turned(self._rope, tensor.name, places, self.context).reshape(tensor.shape)
             return rows if tensor.dtype.is_fixed else rows.astype(tensor.dtype.numpy)
         if tensor.name not in values:
-            raise ModelError("no part before, and no fact, states its values", where=f"input {tensor.name!r}")
+            raise ModelError("no earlier part and no fact states its values", where=f"input {tensor.name!r}")
         return values[tensor.name]
 
 

@@ -100,13 +100,13 @@ def _lengths(parts: Sequence[Model]) -> Iterator[XdlcError]:
             sizes = ", ".join(f"{length.tokens} of {length.context}" for length in sorted(part))
             all_tokens, all_contexts = (", ".join(map(str, sorted(side))) for side in (tokens, contexts))
             yield ConstraintError(
-                f"part {number} has graphs for other tokens at a time, and contexts, than {all_tokens} of "
-                f"{all_contexts}: {sizes}",
+                f"part {number} needs a graph for each of {all_tokens} tokens in contexts of "
+                f"{all_contexts}, but has {sizes}",
                 fix="give each part a graph for all of them",
             )
     for span in contexts:
         if max(tokens) >= span:
-            problem = f"masks span {span} tokens, and a graph processes {max(tokens)} at a time"
+            problem = f"masks span {span} tokens, but a graph processes {max(tokens)} at a time"
             yield ConstraintError(problem, fix="build the graphs for a longer context")
 
 
@@ -137,14 +137,18 @@ def _names(place: _Place, joints: Sequence[set[str]] | None) -> Iterator[XdlcErr
         if name not in side:
             kind = "output" if side is outputs else "input"
             hint = nearest_names(name, side)
-            fix = f"rename the {kind} {hint.removeprefix('nearest: ')}" if hint else f"name the {kind} so"
-            yield place.error(f"has no {kind} {name!r}, which the runtime looks up", fix)
+            fix = (
+                f"rename the {kind} {hint.removeprefix('nearest: ')}"
+                if hint
+                else (f"give the {kind} this name")
+            )
+            yield place.error(f"has no {kind} {name!r}, which the runtime needs", fix)
     before = set[str]().union(*(joints or [])[: place.part - 1])
     for name in sorted(inputs if joints is not None or place.part == 1 else ()):
         if name not in _FIXED and name not in before and not cache_name(name):
             hint = nearest_names(name, (*_FIXED, *before, "past_key_0_in", "past_value_0_in"))
             yield place.error(
-                "has an input that the runtime does not know and no part before computes",
+                "has an input that neither the runtime nor an earlier part computes",
                 hint or f"inputs are {', '.join(_FIXED[:-1])}, past_key_N_in, past_value_N_in",
                 name,
             )
@@ -152,7 +156,7 @@ def _names(place: _Place, joints: Sequence[set[str]] | None) -> Iterator[XdlcErr
     for name in sorted(caches):
         pair = next_name(name) if name.endswith("_in") else f"{name.removesuffix('_out')}_in"
         if pair not in caches:
-            yield place.error(f"has no counterpart {pair!r}", f"add {pair!r}, or rename it so", name)
+            yield place.error(f"has no counterpart {pair!r}", f"add {pair!r}, or rename it", name)
     if not caches and place.count == 1:
         fix = "name them past_key_0_in, past_key_0_out, past_value_0_in, past_value_0_out and so on"
         yield place.error("has no keys and values of past tokens", fix)
@@ -163,10 +167,12 @@ def _types(place: _Place) -> Iterator[XdlcError]:
         if name in (IDS, POSITIONS):
             if tensor.dtype is not dt.INT32:
                 fix = "convert the model with an int32 input"
-                yield place.error(f"is {tensor.dtype}, the runtime writes int32", fix, name)
+                yield place.error(f"is {tensor.dtype}, but the runtime writes int32", fix, name)
         elif tensor.dtype.bits > 32 or not (tensor.dtype.is_float or tensor.dtype.is_fixed):
             fix = "quantize the model, or convert it to floats of 16 or 32 bits"
-            yield place.error(f"is {tensor.dtype}, the runtime takes floats and fixed point", fix, name)
+            yield place.error(
+                f"is {tensor.dtype}, but the runtime supports floats and fixed point", fix, name
+            )
 
 
 def _shapes(place: _Place) -> Iterator[XdlcError]:
@@ -175,8 +181,8 @@ def _shapes(place: _Place) -> Iterator[XdlcError]:
     tokens = place.length.tokens
     if MASK in named and place.length.past == tokens:
         yield place.error(
-            f"has as many past tokens as new ones, {tokens}: the runtime mistakes caches for new values, "
-            "and every later token would be wrong without a message",
+            f"has as many past tokens as new tokens, {tokens}: the runtime mistakes caches for new values, "
+            "so every later token would be wrong without a message",
             "choose a context that is not twice the tokens of the prompt graph",
         )
     for name, shape in shapes_of(named, tokens, context).items():
@@ -203,15 +209,15 @@ def _caches(place: _Place) -> Iterator[XdlcError]:
         widths.setdefault(tensor.dtype.bits, name)
         if tensor.dtype.bits == 8 and tensor.dtype.is_fixed and _zero(tensor) != _ZERO:
             yield place.error(
-                f"has its zero at {_zero(tensor)}, the runtime fills caches of 8 bits with {_ZERO}",
+                f"has its zero at {_zero(tensor)}, but the runtime fills 8-bit caches with {_ZERO}",
                 "quantize it with symmetric encodings",
                 name,
             )
         pair = named.get(next_name(name)) if cache.is_input else None
         if pair is not None and _meaning(pair) != _meaning(tensor):
             yield place.error(
-                f"is {_words(tensor)}, {pair.name!r} is {_words(pair)}: the runtime hands values back as "
-                "they are stored, and every later token would be wrong without a message",
+                f"is {_words(tensor)}, but {pair.name!r} is {_words(pair)}: the runtime returns stored "
+                "values, so every later token would be wrong without a message",
                 _TIE,
                 name,
             )
@@ -228,7 +234,7 @@ def _equal_encodings(places: Sequence[_Place]) -> Iterator[XdlcError]:
             before, stored = first.setdefault(name, (place, tensor))
             if _meaning(stored) != _meaning(tensor):
                 yield place.error(
-                    f"is {_words(tensor)}, and {_words(stored)} in graph {before.graph.name!r}",
+                    f"is {_words(tensor)}, but {_words(stored)} in graph {before.graph.name!r}",
                     _TIE,
                     name,
                 )

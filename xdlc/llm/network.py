@@ -166,7 +166,7 @@ def check_parameters(decoder: Decoder, weights: Mapping[str, Weight]) -> list[st
             problems.append(ModelError(text, fix="load the whole checkpoint, with all its files"))
         elif weights[name].shape != shape:
             text = (
-                f"parameter {name!r} has shape {list(weights[name].shape)}, the config makes it {list(shape)}"
+                f"parameter {name!r} has shape {list(weights[name].shape)}, but by the config {list(shape)}"
             )
             problems.append(ModelError(text, fix="load config.json and weights of one checkpoint"))
     raise_all(problems)
@@ -581,7 +581,7 @@ def _check_windows(decoder: Decoder, tokens: int) -> None:
     narrowest = min((window for window in decoder.windows if window is not None), default=math.inf)
     if tokens > narrowest:
         raise UnsupportedOp(
-            f"layers see {narrowest} tokens, the prompt is processed by {tokens}",
+            f"layers see {narrowest} tokens, but prompts are processed {tokens} at a time",
             fix=f"process at most {narrowest} tokens at a time with {spell('prompt_tokens')}",
         )
 

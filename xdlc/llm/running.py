@@ -78,7 +78,7 @@ def opened(
         dialog_config["context"]["bos-token"] = -1  # prompts have it
         if bundle.tokenizer is None:
             raise UsageError(
-                "the vendor's runtime opens no bundle without tokenizer.json",
+                "the vendor's runtime cannot open a bundle without tokenizer.json",
                 where=str(bundle.folder),
                 fix=f"choose {spell('engine', 'host')}",
             )
@@ -90,8 +90,8 @@ def opened(
                 context, longest = bundle.facts.context, bundle.facts.longest_prompt
                 if len(prompt) > longest:  # a dialog whose context was exceeded may fail from then on
                     raise UsageError(
-                        f"{len(prompt)} tokens of prompt are more than the {longest} that the vendor's "
-                        "runtime processes",
+                        f"the prompt has {len(prompt)} tokens, more than the {longest} that the vendor's "
+                        "runtime supports",
                         fix="shorten the prompt, or build a bundle with a longer context",
                     )
                 dialog.reset()
@@ -150,7 +150,7 @@ def _parts(bundle: Bundle) -> list[Model]:
     sides[LOGITS] = [graph.outputs for graph in parts[-1].graphs.values()]
     for name, graphs in sides.items():
         if not all(name in {tensor.name for tensor in tensors} for tensors in graphs):
-            problem, fix = f"its DLCs are not a whole decoder: no {name}", "build the bundle again"
+            problem, fix = f"its DLCs do not make a whole decoder: no {name}", "build the bundle again"
             raise ModelError(problem, where=str(bundle.folder), fix=fix)
     return parts
 
@@ -210,7 +210,7 @@ def _loadable(bundle: Bundle, soc: str | None, notify: Notify) -> Iterator[Path]
     folder = bundle.folder / EMULATION / name
     files = [folder / part.with_suffix(".bin").name for part in bundle.parts]
     if not all(map(is_newer, files, bundle.parts)):
-        reason = "none for it" if target is None else "those whose graphs share weights, for a device"
+        reason = "none for it" if target is None else "only binaries with shared weights, for a device"
         notify(f"context binaries for {name} are compiled for the emulation: the bundle has {reason}")
         make_folder(folder)
         for part, file in zip(bundle.parts, files, strict=True):
@@ -288,9 +288,9 @@ def agreement(bundle: Bundle, soc: str | None, *, count: int = 16) -> str:
         theirs = list(ask(prompt, count))
     if not theirs:
         raise BackendError(
-            f"the vendor's runtime answers nothing on {soc}",
+            f"the vendor's runtime returns nothing on {soc}",
             where=str(bundle.folder),
-            fix="report it; other sizes of context and prompt may run right",
+            fix="report it; other sizes of context and prompt may work",
         )
     with runner_of(bundle, "htp", soc=soc) as runner:
         logits = numpy.zeros((0, facts.vocab), numpy.float32)
@@ -301,10 +301,10 @@ def agreement(bundle: Bundle, soc: str | None, *, count: int = 16) -> str:
     gaps = [float(row.max() - row[token]) for row, token in zip(logits, theirs, strict=True)]
     if max(gaps, default=0.0) > _CLOSE * float(numpy.std(logits)):
         raise BackendError(
-            f"the vendor's runtime chooses other tokens than its own emulation on {soc}: "
-            f"{equal} of {len(theirs)} are equal",
+            f"the vendor's runtime chooses other tokens than its own emulation on {soc}: {equal} of "
+            f"{len(theirs)} are equal",
             where=str(bundle.folder),
-            fix="report it; other sizes of context and prompt may run right",
+            fix="report it; other sizes of context and prompt may work",
         )
     return f"{soc}: libGenie and the emulation choose the same token in {equal} of {len(theirs)} places"
 
@@ -373,7 +373,7 @@ def conversation(
         del messages[first : first + 2]
         count += 1
     if count:
-        notify(f"the context of {facts.context} tokens is full: the {count} oldest turn(s) are dropped")
+        notify(f"the context of {facts.context} tokens is full: xdlc drops the {count} oldest turn(s)")
     return tokens
 
 

@@ -69,7 +69,7 @@ class _Texts:
         from jinja2.sandbox import ImmutableSandboxedEnvironment
 
         def refuse(message: str) -> None:
-            raise UsageError(f"the chat template refuses the conversation: {message}"[:500])
+            raise UsageError(f"the chat template rejects the conversation: {message}"[:500])
 
         class Generation(Extension):
             """The block that templates put around answers, for training."""

@@ -95,7 +95,7 @@ def parse(text: str, subject: str = "") -> Node:
         xdlc.opdefs.constraint_parser.NotAnExpressionError: 'value' after 'each'
     """
     if len(text) > MAX_LENGTH:
-        raise NotAnExpressionError(f"{len(text)} characters, at most {MAX_LENGTH} are read")
+        raise NotAnExpressionError(f"it has {len(text)} characters; xdlc reads at most {MAX_LENGTH}")
     return _Parser(text, subject).whole()
 
 

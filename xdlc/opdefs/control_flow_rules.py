@@ -217,7 +217,7 @@ def _nesting_problems(looked_at: Sequence[Graph]) -> Iterator[ConstraintError]:
                 for op, child in calls[name]:
                     if child in open_calls:
                         yield ConstraintError(
-                            f"no graph runs itself: graph {child!r} runs itself by way of this op",
+                            f"no graph runs itself: graph {child!r} runs itself through this op",
                             where=_place(graphs[name], op),
                             fix="express the recursion as a While",
                         )

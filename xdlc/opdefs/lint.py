@@ -71,7 +71,7 @@ def _remarks(collection: Collection) -> Iterator[tuple[OpDef, Key, str]]:
     offers = offered(collection)
     rules = list(_rules(collection))
     for key, op, backend, own in unused(collection):
-        yield op, key, f"its supplement for {backend} is not used: it is offered for {own}"
+        yield op, key, f"xdlc ignores its supplement for {backend}, because it is offered for {own}"
     for index, op in enumerate(collection.opdefs):
         for key, text in _of_op(op, ("op", index), offers[op.name]):
             yield op, key, text
@@ -80,7 +80,7 @@ def _remarks(collection: Collection) -> Iterator[tuple[OpDef, Key, str]]:
                 continue
             if reason := _not_enforced(rule):
                 text = " ".join(rule.constraint.text.split())[:_MAX_TEXT]
-                yield op, key, f"constraint {text!r} of {title} is not enforced: {reason}"
+                yield op, key, f"xdlc does not enforce constraint {text!r} of {title}: {reason}"
 
 
 def _not_enforced(rule: Rule) -> str:
@@ -119,7 +119,7 @@ def _rules(collection: Collection) -> Iterator[tuple[OpDef, Key, str, Rule]]:
 
 def _of_op(op: OpDef, key: Key, offers: set[str]) -> Iterator[tuple[Key, str]]:
     if not offers:
-        yield key, "names no backend: packages are generated for those in SupportedBackend or SupportedOps"
+        yield key, "names no backend: packages need a backend in SupportedBackend or SupportedOps"
     dsps = ", ".join(sorted(name for name in offers if backends.is_dsp(name)))
     unclear = {tensor.name: reason for tensor, reason in undetermined(op)}
     for side, tensor, where in tensors_of(op, key):
@@ -127,11 +127,11 @@ def _of_op(op: OpDef, key: Key, offers: set[str]) -> Iterator[tuple[Key, str]]:
         if tensor.repeated and dsps:
             yield (
                 (*where, "Repeated"),
-                f"{title} is Repeated, but {dsps} cannot have an unknown number of tensors: no library there "
-                "has it",
+                f"{title} is Repeated, but {dsps} cannot have an unknown number of tensors: no library "
+                "there implements it",
             )
         if tensor.text.startswith("[") and not states_dims(tensor):
             like = "a list is like [N, H / 2, in[0].dim[1]]"
-            yield (*where, "Text"), f"shape {tensor.text[:60]!r} of {title} is kept as text: {like}"
+            yield (*where, "Text"), f"xdlc keeps shape {tensor.text[:60]!r} of {title} as text: {like}"
         if side == "output" and tensor.name in unclear:
             yield (*where, "Text"), f"{title} has no shape from its text: {unclear[tensor.name]}"

@@ -155,7 +155,7 @@ def _op(op: OpDef, key: Key) -> Iterator[Problem]:
 
 def _tensor(side: str, tensor: TensorDef, key: Key) -> Iterator[Problem]:
     if any(dtype.kind == "string" for dtype in tensor.dtypes) and (side != "param" or tensor.rank != 0):
-        scalar = "a scalar: of Rank SCALAR, in JSON one of scalar_params"
+        scalar = "a scalar (Rank SCALAR, in JSON one of scalar_params)"
         fix = f"make it {scalar}" if side == "param" else f"make it a parameter, and {scalar}"
         yield Problem("is a tensor of strings, expected numbers", (*key, "Datatype"), fix)
     if side != "param" and tensor.rank == 0:

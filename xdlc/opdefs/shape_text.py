@@ -354,8 +354,8 @@ def _reason(word: str, scope: OpScope) -> str:
 
 def _like_a_tensor(name: str) -> str:
     return (
-        f"{name!r} is the name of a tensor, not of a dimension, as no input's Shape/Text has it: write it "
-        f"there, or shape({name})[i] for a dimension of that tensor"
+        f"{name!r} is the name of a tensor, not of a dimension: write it in an input's Shape/Text, or "
+        f"write shape({name})[i] for a dimension of that tensor"
     )
 
 

@@ -198,7 +198,6 @@ def verify_udos(
             fix=problem.fix,
             node=op.name,
             op=op.type,
-            code="XD110",
         )
         for graph in model.graphs.values()
         for op in graph.ops

@@ -313,7 +313,7 @@ def _ambiguous(root: Element, where: str) -> Iterator[ModelError]:
         types = [text_of(child) for child in element.iterfind("Datatype")]
         if len(types) > 1 and BACKEND_SPECIFIC in types:
             yield ModelError(
-                f"{_place(element)} lists data types beside {BACKEND_SPECIFIC}",
+                f"{_place(element)} lists data types together with {BACKEND_SPECIFIC}",
                 where=f"{where}:{element.find('Datatype').sourceline}",
                 fix=f"keep only {BACKEND_SPECIFIC}, or remove it",
             )

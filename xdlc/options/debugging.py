@@ -17,8 +17,8 @@ class DebugOptions(TypedDict, total=False):
     reference: Annotated[
         PathLike | None,
         Option(
-            "Engine that counts as right: a source model (FRAMEWORK:FILE or FILE), a DLC, a folder of raw "
-            "results, cpu, float (the DLC on this machine without rounding), or htp:SOC.",
+            "Trust this engine: a source model (FRAMEWORK:FILE or FILE), a DLC, a folder of raw results, "
+            "cpu, float or htp:SOC. float runs the DLC on this machine without rounding.",
             default_text="float for a quantized DLC, cpu with {soc}",
             metavar="ENGINE",
         ),
@@ -26,26 +26,25 @@ class DebugOptions(TypedDict, total=False):
     candidate: Annotated[
         PathLike | None,
         Option(
-            "Engine that is judged, in the forms of {reference}.",
+            "Judge this engine, in the forms of {reference}.",
             default_text="htp with {soc}, else cpu",
             metavar="ENGINE",
         ),
     ]
     graph: Annotated[
         str | None,
-        Option("Graph to compare, of a model with several.", default_text="the first", metavar="NAME"),
+        Option("Compare this graph of a model with several.", default_text="the first", metavar="NAME"),
     ]
-    soc: Annotated[str | None, Option("SoC to emulate.", metavar="NAME")]
+    soc: Annotated[str | None, Option("Emulate this SoC.", metavar="SOC")]
     weights: Annotated[
         PathLike | None,
-        Option("File with the weights of a source model whose file has none (.caffemodel).", metavar="FILE"),
+        Option("Read the weights of a source model from this file (.caffemodel).", metavar="FILE"),
     ]
     least: Annotated[
         float | None,
         Option(
-            "SQNR below which an op alone is wrong.",
-            default_text="60 for float32, 40 on HTP; of fixed point what one step off makes, at most 24 "
-            "after floats",
+            "Call an op wrong if its own SQNR is lower.",
+            default_text="60 for float32, 40 on HTP; for fixed point the SQNR of one step, at most 24",
             limits=(-200, 200),
             metavar="DB",
             flags=("--min-op-sqnr",),
@@ -54,29 +53,25 @@ class DebugOptions(TypedDict, total=False):
     metric: Annotated[
         Callable[[Any, Any], float] | str | None,
         Option(
-            "Add a number for each tensor: FUNCTION(reference, candidate) of arrays. FILE.py is executed.",
+            "Add a number for each tensor: FUNCTION(reference, candidate) of arrays. xdlc executes FILE.py.",
             metavar="FILE.py:FUNCTION",
         ),
     ]
     samples_most: Annotated[
         int,
-        Option(
-            "Number of samples that are compared.", default=SAMPLES, limits=(1, 10_000), flags=("--samples",)
-        ),
+        Option("Compare this many samples.", default=SAMPLES, limits=(1, 10_000), flags=("--samples",)),
     ]
     memory: Annotated[
         int,
-        Option(
-            "Memory for the values that are compared.", default=MEMORY, limits=(1, 1 << 20), metavar="MIB"
-        ),
+        Option("Use this much memory for values.", default=MEMORY, limits=(1, 1 << 20), metavar="MIB"),
     ]
     reproducer: Annotated[
         PathLike | None,
         Option(
-            "Write the smallest part that still is wrong, or still ends the compiler, as DLC, ONNX model, "
+            "Write the smallest part that is still wrong, or still crashes the compiler: DLC, ONNX model, "
             "inputs and shell line.",
             metavar="FOLDER",
         ),
     ]
     noise: Annotated[bool, Option("Replace the weights of the {reproducer} by seeded noise.", default=False)]
-    notify: Annotated[Notify | None, Option("Called with each notice, a line of text.")]
+    notify: Annotated[Notify | None, Option("Call this function with each notice, a line of text.")]

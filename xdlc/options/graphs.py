@@ -16,7 +16,7 @@ Numbers: TypeAlias = str | float | Sequence[float]
 OverrideMissing: TypeAlias = Annotated[
     str,
     Option(
-        "Treat names of {quantization_overrides} that match nothing as errors, or warn of them.",
+        "Stop at names of {quantization_overrides} that match nothing, or warn of them.",
         default=OVERRIDE_MISSING[0],
         choices=OVERRIDE_MISSING,
     ),
@@ -25,8 +25,8 @@ OverrideMissing: TypeAlias = Annotated[
 Weights: TypeAlias = Annotated[
     PathLike | None,
     Option(
-        "File with the weights of the network, if the model's file has none: the .caffemodel (Caffe), or "
-        "the network that fills them in (Caffe2).",
+        "Read the weights from this file if the model's file has none: the .caffemodel (Caffe), or the "
+        "network that fills them in (Caffe2).",
         flags=("--weights", "--caffe-bin", "--exec-net"),
     ),
 ]
@@ -41,29 +41,32 @@ class BoundaryOptions(TypedDict, total=False):
     input_layout: Annotated[
         Mapping[str, str],
         Option(
-            f"Axes of an input of the model, {_LAYOUT}.",
+            f"State the axes of an input of the model, {_LAYOUT}.",
             metavar="NAME LAYOUT",
             flags=("-l", "--input-layout"),
         ),
     ]
     desired_input_layout: Annotated[
-        Mapping[str, str], Option(f"Axes of an input that callers feed, {_LAYOUT}.", metavar="NAME LAYOUT")
+        Mapping[str, str],
+        Option(f"Set the axes of an input as callers feed it, {_LAYOUT}.", metavar="NAME LAYOUT"),
     ]
     output_layout: Annotated[
-        Mapping[str, str], Option("Axes of an output of the model.", metavar="NAME LAYOUT")
+        Mapping[str, str], Option("State the axes of an output of the model.", metavar="NAME LAYOUT")
     ]
     desired_output_layout: Annotated[
-        Mapping[str, str], Option("Axes of an output that callers fetch.", metavar="NAME LAYOUT")
+        Mapping[str, str], Option("Set the axes of an output as callers fetch it.", metavar="NAME LAYOUT")
     ]
     input_dtype: Annotated[
         Mapping[str, Any],  # numpy's types have names, too
-        Option("Data type that callers feed, like uint8, float16 or int32.", metavar="NAME TYPE"),
+        Option("Set the data type that callers feed, like uint8, float16 or int32.", metavar="NAME TYPE"),
     ]
-    output_dtype: Annotated[Mapping[str, Any], Option("Data type that callers fetch.", metavar="NAME TYPE")]
+    output_dtype: Annotated[
+        Mapping[str, Any], Option("Set the data type that callers fetch.", metavar="NAME TYPE")
+    ]
     input_type: Annotated[
         Mapping[str, str],
         Option(
-            "Kind of an input: image, default, or opaque, which is passed on unchanged.",
+            "Set the kind of an input: image, default, or opaque. xdlc passes an opaque input on unchanged.",
             metavar="NAME KIND",
             flags=("-t", "--input-type"),
         ),
@@ -71,7 +74,7 @@ class BoundaryOptions(TypedDict, total=False):
     input_encoding: Annotated[
         Mapping[str, Words],
         Option(
-            "Colour encodings of the caller and of the network: bgr, rgb, rgba, argb32, nv21, nv12, "
+            "Set the colour encodings of the caller and of the network: bgr, rgb, rgba, argb32, nv21, nv12, "
             "time_series or other.",
             metavar="NAME IN [OUT]",
             flags=("-e", "--input-encoding"),
@@ -80,40 +83,40 @@ class BoundaryOptions(TypedDict, total=False):
     input_mean: Annotated[
         Mapping[str, Numbers],
         Option(
-            "Mean that is subtracted from an input: one number, or one for each channel.",
-            metavar="NAME M,M,M",
+            "Subtract this mean from an input: one number, or a number per channel.", metavar="NAME M,M,M"
         ),
     ]
     input_scale: Annotated[
         Mapping[str, Numbers],
-        Option("Scale, applied after the mean is subtracted: (x - mean) * scale.", metavar="NAME S,S,S"),
+        Option("Multiply an input by this scale after the mean: (x - mean) * scale.", metavar="NAME S,S,S"),
     ]
     input_resize: Annotated[
         Mapping[str, str | Sequence[Any]],
         Option(
-            "Height and width of the images that callers feed, which are resized for the network: bilinear "
-            "or nearest.",
+            "Set height and width of the caller's images. The DLC resizes them: bilinear or nearest.",
             metavar="NAME H,W [MODE]",
         ),
     ]
     input_crop: Annotated[
         Mapping[str, str | Sequence[int]],
         Option(
-            "Height and width of the caller's images, whose centre is used; or T,L,H,W: the part from row T "
-            "and column L on.",
+            "Set height and width of the caller's images and use their centre. T,L,H,W: from row T, column "
+            "L.",
             metavar="NAME H,W",
         ),
     ]
     preserve_io: Annotated[
         bool | str | Sequence[str],
         Option(
-            "Keep layout, datatype or both of the named inputs and outputs, or of all, even if other "
-            "options change them.",
+            "Keep layout, data type or both of these inputs and outputs, or all, despite other options.",
             metavar="[layout|datatype [NAME..]]",
         ),
     ]
-    custom_io: Annotated[PathLike, Option("Custom I/O file; it overrides {preserve_io}.")]
-    config: Annotated[PathLike, Option("Configuration of inputs and outputs (qairt-converter).")]
+    custom_io: Annotated[PathLike, Option("Read the custom I/O from this file; it overrides {preserve_io}.")]
+    config: Annotated[
+        PathLike,
+        Option("Read inputs and outputs from this file, in the form of qairt-converter."),
+    ]
 
 
 def words(options: BoundaryOptions) -> dict[str, str]:
@@ -138,7 +141,7 @@ class SymbolOptions(TypedDict, total=False):
     define_symbol: Annotated[
         Mapping[str, int] | None,
         Option(
-            "Value of a symbolic dimension (ONNX, PyTorch).",
+            "Set the value of a symbolic dimension (ONNX, PyTorch).",
             limits=(1, MAX_DIM),
             metavar="SYMBOL N",
             flags=("--define-symbol", "-s"),
@@ -151,25 +154,30 @@ class ConvertOptions(BoundaryOptions, SymbolOptions, total=False):
 
     batch: Annotated[
         int | None,
-        Option("First dimension of every input.", limits=(1, MAX_DIM), metavar="N", flags=("-b", "--batch")),
+        Option(
+            "Set the first dimension of all inputs.",
+            limits=(1, MAX_DIM),
+            metavar="N",
+            flags=("-b", "--batch"),
+        ),
     ]
     set_inputs: Annotated[
         Mapping[str, Any] | None,
         Option(
-            "Fix an input to a value, a number, a list like [1,2,3] or an .npy file, and fold constants: "
-            "it is not an input of the DLC. A single number fills an input of known shape.",
+            "Fix an input to a number, a list like [1,2,3] or an .npy file, and fold constants. The DLC has "
+            "no such input. A single number fills an input of known shape.",
             metavar="NAME VALUE",
             flags=("--set-input",),
         ),
     ]
     out_name: Annotated[
         Sequence[str] | None,
-        Option("Tensor at which the graph ends instead of the model's outputs.", metavar="NAME"),
+        Option("End the graph at this tensor instead of at the model's outputs.", metavar="NAME"),
     ]
     unroll_loops: Annotated[
         int,
         Option(
-            "Unroll loops of known length up to this number of iterations; 0: none. HTP runs no loops.",
+            "Unroll loops of known length up to this many iterations; 0 unrolls none. HTP runs no loops.",
             default=UNROLL_LOOPS,
             limits=(0, None),
             metavar="N",
@@ -178,29 +186,29 @@ class ConvertOptions(BoundaryOptions, SymbolOptions, total=False):
     random: Annotated[
         str | None,
         Option(
-            "Turn the model's random numbers into inputs of the DLC; a notice lists them.",
+            "Turn the model's random numbers into inputs of the DLC. A notice lists them.",
             choices=("as-input",),
-            default_text="the host draws them, or the model is refused",
+            default_text="the host draws them, or xdlc refuses the model",
         ),
     ]
     udo_config_paths: Annotated[
         Paths,
         Option(
-            "Configurations of user-defined operations, JSON or OpDef XML.",
+            "Read these configurations of user-defined operations, JSON or OpDef XML.",
             flags=("-udo", "--udo-config-paths"),
         ),
     ]
     op_package_config: Annotated[
         Paths,
         Option(
-            "Configurations of user-defined operations: the name of {udo_config_paths} in QNN's converters.",
+            "Read these configurations, like {udo_config_paths}. QNN's converters use this name.",
             flags=("-opc", "--op-package-config"),
         ),
     ]
     package_name: Annotated[
         str | None,
         Option(
-            "Op package of all native ops; not with {op_package_config}.",
+            "Set the op package of all native ops. You cannot use it with {op_package_config}.",
             metavar="NAME",
             flags=("-p", "--package-name"),
         ),
@@ -208,15 +216,14 @@ class ConvertOptions(BoundaryOptions, SymbolOptions, total=False):
     converter_op_package_lib: Annotated[
         Paths,
         Option(
-            "Registration libraries (.so), or Python files (.py), with functions that infer the output "
-            "shapes of user-defined operations.",
+            "Infer shapes of user-defined operations with these registration libraries or Python files.",
             flags=("-cpl", "--converter-op-package-lib"),
         ),
     ]
     plugin: Annotated[
         Sequence[str | type[Any]],
         Option(
-            "Plugin that defines an operation: module:Class, file.py:Class or file.py.",
+            "Load a plugin that defines an operation: module:Class, file.py:Class or file.py.",
             default=(),
             metavar="MODULE:CLASS",
         ),
@@ -228,13 +235,13 @@ class ConvertOptions(BoundaryOptions, SymbolOptions, total=False):
     weights: Weights
     framework: Annotated[
         str | None,
-        Option("Name of the file's framework, like onnx.", default_text="recognized by its content"),
+        Option("Set the framework of the file, like onnx.", default_text="recognized by its content"),
     ]
     importer_options: Annotated[
-        Mapping[str, Any] | None, Option("Options of a single framework's importer, by name.")
+        Mapping[str, Any] | None, Option("Set options of one framework's importer, by name.")
     ]
     dynamic_shapes: Annotated[
-        Any, Option("Dimensions of a module that stay dynamic, in the form of torch.export.export.")
+        Any, Option("Keep these dimensions of a module dynamic, in the form of torch.export.export.")
     ]
 
 
@@ -244,33 +251,28 @@ class AnnotateOptions(TypedDict, total=False):
     quantization_overrides: Annotated[
         PathLike | Mapping[str, Any] | None,
         Option(
-            "JSON file of encodings to store for the quantizer: the vendor's form, or AIMET's 0.4 to 2.0.",
-            metavar="FILE",
+            "Store the encodings of this JSON file: the vendor's form, or AIMET's 0.4 to 2.0.", metavar="FILE"
         ),
     ]
     override_missing: OverrideMissing
     strip_encodings: Annotated[
         bool,
-        Option(
-            "Turn a quantized model into a float model: weights with their values, no encodings.",
-            default=False,
-        ),
+        Option("Turn a quantized model into a float model without encodings.", default=False),
     ]
     remove_unused_inputs: Annotated[bool, Option("Remove inputs that no op reads.", default=False)]
     float_bitwidth: Annotated[
-        int, Option("Bits of floats between inputs and outputs.", default=32, choices=(32, 16))
+        int, Option("Use this many bits for floats between inputs and outputs.", default=32, choices=(32, 16))
     ]
     model_version: Annotated[
-        str | None, Option("Version of the network to store, up to 64 bytes.", metavar="TEXT")
+        str | None, Option("Store this version of the network, up to 64 bytes.", metavar="TEXT")
     ]
     copyright_file: Annotated[
-        PathLike | None, Option("Text of a copyright to store, up to 64 KiB.", metavar="FILE")
+        PathLike | None, Option("Store the copyright of this text file, up to 64 KiB.", metavar="FILE")
     ]
     preserve_io_datatype: Annotated[
         Sequence[str] | None,
         Option(
-            "Keep the named inputs and outputs float32, or all, with Quantize and Dequantize inside.",
-            metavar="[NAME..]",
+            "Keep these inputs and outputs float32, or all; the DLC converts them inside.", metavar="[NAME..]"
         ),
     ]
 
@@ -281,7 +283,7 @@ class CompileOptions(TypedDict, total=False):
     htp_archs: Annotated[
         Sequence[str | int],
         Option(
-            "Architectures instead of SoCs, like v68,v73; one cache each, for all SoCs of the architecture.",
+            "Compile for architectures instead of SoCs, like v68,v73: one cache for all SoCs of each.",
             default=(),
             metavar="ARCH,ARCH..",
         ),
@@ -289,8 +291,7 @@ class CompileOptions(TypedDict, total=False):
     vtcm_override: Annotated[
         int | None,
         Option(
-            "Vector memory to plan for: with less than the SoC has, the cache also runs on smaller SoCs; 0: "
-            "all that the SoC has.",
+            "Plan for this much vector memory; 0: all. With less, the cache also runs on smaller SoCs.",
             default_text="0",
             limits=(0, 64),
             metavar="MB",
@@ -299,14 +300,14 @@ class CompileOptions(TypedDict, total=False):
     optimization_level: Annotated[
         int,
         Option(
-            "Effort of the compiler: 3 compiles slowest, and its graph runs fastest.",
+            "Set the effort of the compiler. Level 3 compiles slowest, and its graph runs fastest.",
             default=2,
             limits=(1, 3),
         ),
     ]
     num_hvx_threads: Annotated[
         int | None,
-        Option("Number of vector threads.", default_text="all", limits=(1, 64), metavar="N"),
+        Option("Use this many vector threads.", default_text="all", limits=(1, 64), metavar="N"),
     ]
     htp_dlbc: Annotated[
         bool, Option("Compress feature maps in memory.", default=False, metavar="[true|false]")
@@ -314,37 +315,34 @@ class CompileOptions(TypedDict, total=False):
     share_weights: Annotated[
         bool,
         Option(
-            "Keep weights in records that caches for several SoCs share. Such caches run on devices, "
-            "but not on the emulation.",
+            "Share weights between caches of several SoCs. Such caches run on devices, not on the emulation.",
             default=False,
         ),
     ]
     share_graph_weights: Annotated[
         bool,
         Option(
-            "Keep weights that several graphs have once in each cache. Such caches run on devices, "
-            "but not on the emulation: they are verified in the context that compiles them.",
+            "Keep weights of several graphs once. Such caches run on devices, not on the emulation.",
             default=False,
         ),
     ]
     overwrite_cache_records: Annotated[
         bool,
-        Option("Compile again where there is a cache already, whoever made it.", default=False),
+        Option("Compile again where the DLC has a cache already.", default=False),
     ]
     partition: Annotated[
         bool,
         Option(
-            "If HTP does not support all ops, compile the largest supported partitions; the CPU "
-            "runs the rest. Tensors that leave a partition become outputs. Branches and loop bodies are "
-            "always divided this way.",
+            "Compile the largest parts that HTP supports if it does not support all ops. The CPU runs the "
+            "rest, and tensors between parts become outputs. xdlc always divides branches and loop bodies.",
             default=False,
         ),
     ]
     verify: Annotated[
         bool | PathLike | Sequence[Any],
         Option(
-            "Run each cache on the emulation of its SoC and compare it with the host: on the first sample of "
-            "an input list, .npz or .npy file, or on seeded inputs. A wrong op is an error.",
+            "Run each cache on the emulation of its SoC and compare it with the host. xdlc uses the first "
+            "sample of an input list, .npz or .npy file, or seeded inputs. A wrong op is an error.",
             default=True,
             metavar="[LIST]",
             flags=("--verify",),
@@ -353,7 +351,7 @@ class CompileOptions(TypedDict, total=False):
     verify_budget: Annotated[
         float,
         Option(
-            "Seconds to verify a cache; beyond them the riskiest ops are verified alone.",
+            "Verify a cache for this long at most. After that, xdlc verifies the riskiest ops alone.",
             default=30,
             limits=(1, 86_400),
             metavar="SECONDS",
@@ -361,9 +359,9 @@ class CompileOptions(TypedDict, total=False):
     ]
     jobs: Annotated[
         int | None,
-        Option("SoCs to compile at a time.", default_text="one per processor", limits=(1, 1024)),
+        Option("Compile for this many SoCs at a time.", default_text="one per processor", limits=(1, 1024)),
     ]
-    timeout: Annotated[float, Option("Time limit in seconds per SoC.", default=1800)]
+    timeout: Annotated[float, Option("Stop the compiler of a SoC after this many seconds.", default=1800)]
 
 
 class EditOptions(TypedDict, total=False):
@@ -372,38 +370,33 @@ class EditOptions(TypedDict, total=False):
     set_output_tensors: Annotated[
         Outputs,
         Option(
-            "Tensors that replace the graph's outputs; 'GRAPH T1,T2' for a graph other than the main graph. "
-            "Ops that no output needs are removed.",
+            "Replace the graph's outputs by these tensors; 'GRAPH T1,T2' names a graph other than the main "
+            "graph. xdlc removes ops that no output needs.",
             default=(),
             metavar="T1,T2",
         ),
     ]
     set_output_layers: Annotated[
         Outputs,
-        Option("Ops whose outputs replace those of the graph.", default=(), metavar="OP1,OP2"),
+        Option("Replace the graph's outputs by the outputs of these ops.", default=(), metavar="OP1,OP2"),
     ]
     input_list: Annotated[
         PathLike | None,
-        Option(
-            "Input list whose lines with names of ops (#) and tensors (%) are read as {set_output_layers} "
-            "and {set_output_tensors}."
-        ),
+        Option("Read {set_output_layers} and {set_output_tensors} from # and % lines of this input list."),
     ]
     use_float_io: Annotated[
         bool,
-        Option(
-            "Use float32 for quantized inputs and outputs; the graph converts them inside.", default=False
-        ),
+        Option("Use float32 for quantized inputs and outputs; the graph converts them.", default=False),
     ]
     buffer_data_type: Annotated[
         Mapping[str, str] | Names,
         Option(
-            "Data type of one input or output: float32, fixedPoint8 or fixedPoint16.",
+            "Set the data type of an input or output: float32, fixedPoint8 or fixedPoint16.",
             default=(),
             metavar="NAME=TYPE,..",
         ),
     ]
-    input_dimensions: Annotated[Mapping[str, Sequence[int]] | None, Option("New shapes by input name.")]
+    input_dimensions: Annotated[Mapping[str, Sequence[int]] | None, Option("Set new shapes by input name.")]
 
 
 class PrepareOptions(CompileOptions, EditOptions, BoundaryOptions, total=False):
@@ -413,20 +406,18 @@ class PrepareOptions(CompileOptions, EditOptions, BoundaryOptions, total=False):
 class ExportOptions(TypedDict, total=False):
     """Options of ``to_onnx``."""
 
-    graph: Annotated[
-        str | None, Option("Name of the graph to write.", default_text="the first", metavar="NAME")
-    ]
+    graph: Annotated[str | None, Option("Write this graph.", default_text="the first", metavar="NAME")]
     encodings: Annotated[
         str,
         Option(
-            "Form of encodings. qdq: QuantizeLinear and DequantizeLinear nodes; aimet: a float model and a "
-            "file of encodings beside it, in AIMET's format 1.0.0; none: a float model.",
+            "Choose the form of encodings. qdq: QuantizeLinear and DequantizeLinear nodes; aimet: a float "
+            "model, with a file of AIMET's format 1.0.0 next to it. none: a float model.",
             default=EXPORTED_ENCODINGS[0],
             choices=EXPORTED_ENCODINGS,
         ),
     ]
     external_data: Annotated[
-        bool, Option("Write weights to a file of their own; always so from 2 GiB on.", default=False)
+        bool, Option("Write weights to a file of their own. From 2 GiB on, xdlc always does.", default=False)
     ]
 
 
@@ -435,7 +426,7 @@ class FormOptions(TypedDict, total=False):
 
     form: Annotated[
         str | None,
-        Option("Form to write.", choices=("xml", "json"), default_text="that of the output's suffix"),
+        Option("Write this form.", choices=("xml", "json"), default_text="from the output's suffix"),
     ]
 
 
@@ -446,7 +437,7 @@ class DraftOptions(FormOptions, total=False):
     package_name: Annotated[
         str,
         Option(
-            "Name of the package.",
+            "Set the name of the package.",
             default=DRAFTED_PACKAGE,
             metavar="NAME",
             flags=("-p", "--package-name"),
@@ -454,32 +445,25 @@ class DraftOptions(FormOptions, total=False):
     ]
     udo_config_paths: Annotated[
         Paths,
-        Option(
-            "Existing configurations, whose operators are not drafted.",
-            flags=("-udo", "--udo-config-paths"),
-        ),
+        Option("Do not draft the operators of these configurations.", flags=("-udo", "--udo-config-paths")),
     ]
     same_shapes: Annotated[
         bool,
-        Option(
-            "Assume the shape of the first input for outputs without a complete shape in the model.",
-            default=False,
-        ),
+        Option("Assume the shape of the first input for outputs without a complete shape.", default=False),
     ]
     datatypes: Annotated[
         Sequence[str],
         Option(
-            "Additional data types of float inputs and outputs. FLOAT_32 alone keeps them "
-            "float in quantized models.",
+            "Add these data types to float inputs and outputs. FLOAT_32 alone keeps them float.",
             default=(),
-            default_text="FLOAT_32, and for a DSP FIXED_8 and FIXED_16 too",
+            default_text="FLOAT_32; for a DSP also FIXED_8 and FIXED_16",
             metavar="TYPE,..",
         ),
     ]
     operators: Annotated[
         Sequence[str],
         Option(
-            "Operators to draft although xdlc maps them, for attributes or types that QNN lacks.",
+            "Draft these operators although xdlc maps them, for attributes or types that QNN lacks.",
             default=(),
             metavar="TYPE,..",
         ),
@@ -487,7 +471,7 @@ class DraftOptions(FormOptions, total=False):
     backends: Annotated[
         Sequence[str],
         Option(
-            "Backends that the package is for: CPU, GPU, HTP, DSP_V66...",
+            "Make the package for these backends: CPU, GPU, HTP, DSP_V66...",
             default=(),
             default_text="CPU",
             metavar="NAME,..",

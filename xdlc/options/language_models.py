@@ -20,17 +20,17 @@ class BuildOptions(TypedDict, total=False):
     targets: Annotated[
         Names,
         Option(
-            "SoC to compile for.",
+            "Compile for this SoC.",
             default=("sm8650",),
             default_text="sm8650",
-            metavar="NAME,NAME..",
+            metavar="SOC,SOC..",
             flags=("--soc", "--target"),
         ),
     ]
     context: Annotated[
         int | Sequence[int],
         Option(
-            "Most tokens of a conversation. With several, a run uses the shortest that holds the tokens.",
+            "Limit a conversation to this many tokens. A run uses the shortest limit that fits.",
             default=4096,
             limits=(2, 1 << 20),
             metavar="N,N..",
@@ -38,13 +38,13 @@ class BuildOptions(TypedDict, total=False):
     ]
     prompt_tokens: Annotated[
         int,
-        Option("Tokens of a prompt that are processed at a time.", default=128, limits=(1, 1 << 16)),
+        Option("Process this many tokens of a prompt at a time.", default=128, limits=(1, 1 << 16)),
     ]
     weights: Annotated[
         str,
         Option(
-            "Weights: w4b32, 4 bits with a scale for 32 values, and float activations; w4 and w8, 4 and 8 "
-            "bits, and activations of 16 bits, which {text} calibrates; fp16, floats.",
+            "Store weights in this form. w4b32: 4 bits with a scale for 32 values, and float activations; "
+            "fp16: floats. w4 and w8: 4 and 8 bits, with 16-bit activations that {text} calibrates.",
             default="w4b32",
             choices=WEIGHTS,
         ),
@@ -52,34 +52,30 @@ class BuildOptions(TypedDict, total=False):
     kv: Annotated[
         int | None,
         Option(
-            "Bits of cached keys and values.",
-            default_text="8 with activations of 16 bits, else 16",
+            "Use this many bits for cached keys and values.",
+            default_text="8 with 16-bit activations, else 16",
             choices=(8, 16),
         ),
     ]
     splits: Annotated[
         int | str,
-        Option("Number of context binaries, or auto: by their size.", default="auto", metavar="N|auto"),
+        Option("Write this many context binaries; auto: by their size.", default="auto", metavar="N|auto"),
     ]
-    text: Annotated[PathLike | None, Option("Text in UTF-8 to calibrate with.", metavar="FILE")]
+    text: Annotated[PathLike | None, Option("Calibrate with this text in UTF-8.", metavar="FILE")]
     tokenizer: Annotated[
         Any,  # in Python also a tokenizer of transformers
-        Option("The tokenizer.json, or its folder.", default_text="that of the source", metavar="PATH"),
+        Option("Use this tokenizer.json, or its folder.", default_text="the source's", metavar="PATH"),
     ]
     algorithms: Annotated[
         Names,
         Option(
-            "Accuracy algorithms, with activations of 16 bits.",
-            default=(),
-            choices=ALGORITHMS,
-            metavar="A,B",
+            "Apply these algorithms, with 16-bit activations.", default=(), choices=ALGORITHMS, metavar="A,B"
         ),
     ]
     weights_bitwidth_of: Annotated[
         Mapping[str, int] | None,
         Option(
-            "Bits of the weights of linear maps: layer_0.down, *.down for all layers, head.  The head has 8 "
-            "by default, or more.",
+            "Set the bits of weights: layer_0.down, *.down for all layers, head. The head has 8 or more.",
             choices=WEIGHT_BITS,
             metavar="NAME BITS",
         ),

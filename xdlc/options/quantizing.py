@@ -43,29 +43,28 @@ class QuantizeOptions(KernelOptions, total=False):
 
     weights_bitwidth: Annotated[
         int,
-        Option("Bits of weights; 16 only with 16-bit activations.", default=8, choices=WEIGHT_BITS),
+        Option("Use this many bits for weights; 16 needs {act_bitwidth} 16.", default=8, choices=WEIGHT_BITS),
     ]
-    act_bitwidth: Annotated[int, Option("Bits of activations.", default=8, choices=ACTIVATION_BITS)]
-    bias_bitwidth: Annotated[int, Option("Bits of biases.", default=32, choices=(8, 32))]
+    act_bitwidth: Annotated[
+        int, Option("Use this many bits for activations.", default=8, choices=ACTIVATION_BITS)
+    ]
+    bias_bitwidth: Annotated[int, Option("Use this many bits for biases.", default=32, choices=(8, 32))]
     float_bitwidth: Annotated[
         int | str,
         Option(
-            "Data type of ops that stay float: 32 or 16 bits, or bf16.", default=32, choices=(32, 16, "bf16")
+            "Use this type for ops that stay float: 32 or 16 bits, or bf16.",
+            default=32,
+            choices=(32, 16, "bf16"),
         ),
     ]
     float_ops: Annotated[
         Names,
-        Option(
-            "Ops that stay float, by name of the op, of a source node or of a tensor that it writes.",
-            default=(),
-            metavar="A,B",
-        ),
+        Option("Keep ops float, by name of op, source node or tensor.", default=(), metavar="A,B"),
     ]
     act_bitwidth_of: Annotated[
         Mapping[str, int] | None,
         Option(
-            "Bits of the activations that one op reads and writes, by the names of {float_ops}; or of an "
-            "input, and of what is tied to it.",
+            "Set the bits of what one op reads and writes, by the names of {float_ops}, or of an input.",
             choices=ACTIVATION_BITS,
             metavar="NAME BITS",
         ),
@@ -73,13 +72,15 @@ class QuantizeOptions(KernelOptions, total=False):
     weights_bitwidth_of: Annotated[
         Mapping[str, int] | None,
         Option(
-            "Bits of one op's weights, by the names of {float_ops}.", choices=WEIGHT_BITS, metavar="NAME BITS"
+            "Set the bits of one op's weights, by the names of {float_ops}.",
+            choices=WEIGHT_BITS,
+            metavar="NAME BITS",
         ),
     ]
     tie: Annotated[
         Sequence[Sequence[str]] | None,
         Option(
-            "Tensors that share one encoding, so that stored values of one are those of another.",
+            "Give these tensors one encoding, so that they share stored values.",
             default_text="states and their next values, caches",
             metavar="NAME NAME [NAME..]",
         ),
@@ -87,32 +88,30 @@ class QuantizeOptions(KernelOptions, total=False):
     use_per_channel_quantization: Annotated[
         bool | None,
         Option(
-            "Use one scale per output channel of convolution weights.",
+            "Use one scale for each output channel of convolution weights.",
             default_text="yes",
             flags=("--use-per-channel-quantization/--no-per-channel-quantization",),
         ),
     ]
     use_per_row_quantization: Annotated[
         bool,
-        Option(
-            "Use one scale per output of FullyConnected and MatMul weights.",
-            default=True,
-        ),
+        Option("Use one scale for each output of FullyConnected and MatMul.", default=True),
     ]
     act_quantizer_calibration: Annotated[
-        str, Option("Range method for activations.", default="auto", choices=RANGE_METHODS, is_open=True)
+        str,
+        Option("Use this range method for activations.", default="auto", choices=RANGE_METHODS, is_open=True),
     ]
     param_quantizer_calibration: Annotated[
-        str, Option("Range method for weights.", default="auto", choices=RANGE_METHODS, is_open=True)
+        str, Option("Use this range method for weights.", default="auto", choices=RANGE_METHODS, is_open=True)
     ]
     act_quantizer_schema: Annotated[
         str,
-        Option("Quantization schema of activations.", default="asymmetric", choices=SCHEMAS, metavar="NAME"),
+        Option("Use this schema for activations.", default="asymmetric", choices=SCHEMAS, metavar="NAME"),
     ]
     param_quantizer_schema: Annotated[
         str,
         Option(
-            "Quantization schema of 8-bit weights with one scale; all other weights are symmetric.",
+            "Use this schema for 8-bit weights with one scale. All other weights are symmetric.",
             default="asymmetric",
             choices=SCHEMAS,
             metavar="NAME",
@@ -121,7 +120,7 @@ class QuantizeOptions(KernelOptions, total=False):
     percentile_calibration_value: Annotated[
         float,
         Option(
-            "Percentage of the values that the range method percentile covers.",
+            "Cover this percentage of the values with the range method percentile.",
             default=99.99,
             limits=(90, 100),
             metavar="PERCENT",
@@ -129,14 +128,12 @@ class QuantizeOptions(KernelOptions, total=False):
     ]
     restrict_quantization_steps: Annotated[
         tuple[int, int] | None,
-        Option(
-            "Smallest and largest quantized value of symmetric weights, like -0x80,0x7F.", metavar="LOW,HIGH"
-        ),
+        Option("Limit values of symmetric weights to this range, like -0x80,0x7F.", metavar="LOW,HIGH"),
     ]
     weights_block_size: Annotated[
         int | None,
         Option(
-            "Number of weights along the input axis that share a scale.",
+            "Use one scale for this many weights along the input axis.",
             limits=(1, MAX_DIM),
             metavar="N",
             default_text="all",
@@ -153,8 +150,8 @@ class QuantizeOptions(KernelOptions, total=False):
     use_lpbq: Annotated[
         bool,
         Option(
-            "Store the scales of blocks as integers times a float scale per channel, as HTP needs them; "
-            "blocks of 16 or 32 keep 4 bits there.",
+            "Store the scales of blocks as integers times a float scale per channel, as HTP needs them. "
+            "Blocks of 16 or 32 weights keep 4 bits on HTP.",
             default=False,
         ),
     ]
@@ -163,24 +160,16 @@ class QuantizeOptions(KernelOptions, total=False):
     ]
     bias_correction: Annotated[
         bool,
-        Option(
-            "Correct biases for the shift of channel means by rounded weights, if that improves the outputs "
-            "of held-out samples.",
-            default=True,
-        ),
+        Option("Correct biases for the shift by rounded weights, if held-out samples improve.", default=True),
     ]
     bound_attention_masks: Annotated[
         bool,
-        Option(
-            "Bound masks before a Softmax, so that scores keep the steps of their encoding.", default=True
-        ),
+        Option("Bound masks before a Softmax, so that scores keep their steps.", default=True),
     ]
-    drop_nan_checks: Annotated[
-        bool, Option("Remove NaN checks of fixed-point values, which are never NaN.", default=True)
-    ]
+    drop_nan_checks: Annotated[bool, Option("Remove NaN checks of fixed-point values.", default=True)]
     one_act_bitwidth: Annotated[
         bool,
-        Option("Widen no activations to 16 bits where 8 bits lose values, as HTA needs it.", default=False),
+        Option("Do not widen activations to 16 bits, as HTA needs.", default=False),
     ]
     enable_float_fallback: Annotated[
         bool,
@@ -191,7 +180,7 @@ class QuantizeOptions(KernelOptions, total=False):
         ),
     ]
     algorithms: Annotated[
-        Names, Option("Accuracy algorithms.", default=(), choices=ALGORITHMS, metavar="A,B")
+        Names, Option("Apply these accuracy algorithms.", default=(), choices=ALGORITHMS, metavar="A,B")
     ]
     min_sqnr: Annotated[
         float | None,
@@ -200,16 +189,15 @@ class QuantizeOptions(KernelOptions, total=False):
     max_sqnr_drop: Annotated[
         float | None,
         Option(
-            "Raise as few activations to 16 bits as each output needs to lose at most this much SQNR "
-            "against all of them at 16 bits.",
+            "Raise as few activations as each output needs to lose at most this against 16-bit activations.",
             metavar="DB",
         ),
     ]
     accuracy: Annotated[
         str,
         Option(
-            "Raise widths as far as the outputs need: fast does not, balanced up to 16-bit activations, best "
-            "up to 16-bit weights, and floats if the target supports them.",
+            "Raise widths as far as the outputs need. fast raises none, balanced goes up to 16-bit "
+            "activations. best goes up to 16-bit weights, and to floats if the SoC supports them.",
             default="fast",
             choices=("fast", "balanced", "best"),
         ),
@@ -217,7 +205,7 @@ class QuantizeOptions(KernelOptions, total=False):
     target: Annotated[
         str | None,
         Option(
-            "SoC, like sm8650, whose supported widths are used; other widths are refused.",
+            "Use only the widths that this SoC supports, like sm8650. xdlc refuses other widths.",
             metavar="SOC",
             flags=("--soc", "--target"),
         ),
@@ -226,14 +214,14 @@ class QuantizeOptions(KernelOptions, total=False):
         float | None,
         Option(
             "Fail if an output has a lower SQNR on held-out samples, or keeps less than 90 % of the float "
-            "task; a tool then writes no file and exits with 5.",
+            "task. A tool then writes no file and exits with 5.",
             metavar="DB",
         ),
     ]
     output_kind: Annotated[
         Mapping[str, str] | None,
         Option(
-            "Meaning of an output, which decides how it is judged.",
+            "State what an output means, which decides how xdlc judges it.",
             choices=tuple(OutputKind),
             metavar="NAME KIND",
             default_text="inferred",
@@ -242,47 +230,35 @@ class QuantizeOptions(KernelOptions, total=False):
     evaluate: Annotated[
         Callable[[Callable[[Mapping[str, Any]], dict[str, Any]]], float] | str | None,
         Option(
-            "Measure accuracy by a function instead of SQNR: FUNCTION(run) returns a number, the higher the "
-            "better; run(inputs) returns the outputs, both by name. FILE.py is executed.",
+            "Measure accuracy by your function instead of SQNR: FUNCTION(run) returns a number, the higher "
+            "the better. run(inputs) returns the outputs, both by name. xdlc executes FILE.py.",
             metavar="FILE.py:FUNCTION",
         ),
     ]
-    min_score: Annotated[
-        float | None, Option("Least number that {evaluate} has to return.", metavar="NUMBER")
-    ]
+    min_score: Annotated[float | None, Option("Require this number from {evaluate}.", metavar="NUMBER")]
     quantization_overrides: Annotated[
         PathLike | Mapping[str, Any] | None,
         Option(
-            "JSON file of encodings to use instead of calibrated ones: the vendor's form, or AIMET's 0.4 to "
-            "2.0.",
-            metavar="FILE",
+            "Use the encodings of this JSON file: the vendor's form, or AIMET's 0.4 to 2.0.", metavar="FILE"
         ),
     ]
     override_missing: OverrideMissing
     ignore_quantization_overrides: Annotated[
         bool,
-        Option(
-            "Drop the encodings of float tensors in the model; for a quantized DLC use {requantize}.",
-            default=False,
-        ),
+        Option("Drop encodings of float tensors; for a quantized DLC use {requantize}.", default=False),
     ]
     requantize: Annotated[
         bool,
-        Option(
-            "Read a quantized DLC as a float model: weights with their stored precision, no encodings.",
-            default=False,
-        ),
+        Option("Read a quantized DLC as a float model.", default=False),
     ]
     jobs: Annotated[
         int,
-        Option(
-            "Number of calibration processes; the result does not depend on it.", default=1, limits=(1, 256)
-        ),
+        Option("Calibrate with this many processes; the result stays the same.", default=1, limits=(1, 256)),
     ]
     loop_timeout: Annotated[
         float | None,
         Option(
-            "Time limit of each loop whenever the model runs, at most 15.",
+            "Stop a loop after this many seconds whenever the model runs, at most 15.",
             default_text="3",
             metavar="SECONDS",
         ),

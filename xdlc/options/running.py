@@ -15,13 +15,13 @@ class KernelOptions(TypedDict, total=False):
     udo_package_path: Annotated[
         Paths,
         Option(
-            "Kernels of the UDOs in the model: registration libraries, Python files, folders kernel_meta.",
+            "Use these kernels for UDOs: registration libraries, Python files, folders kernel_meta.",
             metavar="FILE,FILE..",
         ),
     ]
     udo_timeout: Annotated[
         float | None,
-        Option("Time limit of one execution of a UDO.", default_text="60", metavar="SECONDS"),
+        Option("Stop one execution of a UDO after this many seconds.", default_text="60", metavar="SECONDS"),
     ]
 
 
@@ -29,28 +29,28 @@ class RunOptions(KernelOptions, total=False):
     """Options of ``Session`` and ``run``; help of both describes them."""
 
     outputs: Annotated[
-        Sequence[str], Option("Names of tensors to return in addition to the graph's outputs.", default=())
+        Sequence[str], Option("Return these tensors in addition to the graph's outputs.", default=())
     ]
     graph: Annotated[
         str | None,
         Option(
-            "Graph to run, of a model with several (cpu, htp).",
-            default_text="the one whose inputs have the shapes of the arrays, or else the first",
+            "Run this graph of a model with several graphs (cpu, htp).",
+            default_text="the graph whose inputs have the shapes of the arrays, else the first",
             metavar="NAME",
         ),
     ]
     soc: Annotated[
         str | None,
         Option(
-            "SoC to emulate (htp).",
-            default_text="that of the first usable cache, or else sm8650",
-            metavar="NAME",
+            "Emulate this SoC (htp).",
+            default_text="the SoC of the first usable cache, else sm8650",
+            metavar="SOC",
         ),
     ]
     mode: Annotated[
         Mode,
         Option(
-            "Caches to accept (htp): those that run on the SoC, only those that use it fully, or none.",
+            "Accept caches that run on the SoC, only caches that use the SoC fully, or no caches (htp).",
             default=CACHE_MODES[0],
             choices=CACHE_MODES,
             flags=("--cache-compatibility-mode",),
@@ -59,7 +59,7 @@ class RunOptions(KernelOptions, total=False):
     validate: Annotated[
         bool,
         Option(
-            "Fail instead of compiling the model if no cache is usable, with the reason for each (htp).",
+            "Fail instead of compiling if no cache is usable, with the reason for each cache (htp).",
             default=False,
             flags=("--validate-cache",),
         ),
@@ -74,32 +74,35 @@ class RunOptions(KernelOptions, total=False):
     ]
     quantized: Annotated[
         bool,
-        Option("Round to encodings (cpu); otherwise tensors with encodings run as floats.", default=True),
+        Option("Round to encodings (cpu). Otherwise tensors with encodings run as floats.", default=True),
     ]
     plain: Annotated[
         bool,
         Option(
-            "Round tensors with encodings and compute in float between them, without HTP's own arithmetic "
-            "(cpu).",
-            default=False,
+            "Round to encodings and compute in float between them, without HTP's steps (cpu).", default=False
         ),
     ]
     use_aip: Annotated[
         bool,
         Option(
-            "Run the sections of the AIP record: HTA sections as compiled by xdlc, others on the CPU.",
+            "Run the AIP record: HTA sections as xdlc compiled them, other sections on the CPU.",
             default=False,
         ),
     ]
     threads: Annotated[
-        int | None, Option("Threads of one op (cpu, aip).", limits=(1, None), default_text="one per core")
+        int | None,
+        Option("Use this many threads for one op (cpu, aip).", limits=(1, None), default_text="one per core"),
     ]
     loop_timeout: Annotated[
         float | None,
-        Option("Time limit of each loop, at most 15.", default_text="2; 15 on HTP", metavar="SECONDS"),
+        Option(
+            "Stop a loop after this many seconds, at most 15.", default_text="2; 15 on HTP", metavar="SECONDS"
+        ),
     ]
     kernels: Annotated[
         Any,
-        Option("Open kernels, which the caller closes, instead of {udo_package_path} and {udo_timeout}."),
+        Option("Use these open kernels instead of {udo_package_path}; the caller closes them."),
     ]
-    notify: Annotated[Notify | None, Option("Called with each notice, a line of text (htp, aip).")]
+    notify: Annotated[
+        Notify | None, Option("Call this function with each notice, a line of text (htp, aip).")
+    ]

@@ -13,7 +13,7 @@ from typing import Any
 
 from xdlc.version import VERSION
 
-_FILES = ("page.html", "page.css", "page.js")
+_FILES = ("page.html", "page.css", "page.js", "svg.css")
 _ESCAPED = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&"}
 
 
@@ -30,7 +30,7 @@ def fill(package: str, data: Mapping[str, Any], *, kind: str, name: str, summary
         summary: Lines for browsers that run no scripts.
     """
     folder = resources.files("xdlc.page")
-    template, style, shared = ((folder / file).read_text("utf-8") for file in _FILES)
+    template, style, shared, pictures = ((folder / file).read_text("utf-8") for file in _FILES)
     script = shared + (resources.files(package) / "page.js").read_text("utf-8")
     figures = {"tool": f"xdlc {VERSION}", **data}
     parts = {
@@ -38,8 +38,8 @@ def fill(package: str, data: Mapping[str, Any], *, kind: str, name: str, summary
         "NAME": html.escape(printable(name)),
         "KIND": html.escape(kind),
         "SUMMARY": html.escape("\n".join(map(printable, summary))),
-        "STYLE": style,
-        "STYLE_HASH": _hash(style),
+        "STYLE": pictures + style,
+        "STYLE_HASH": _hash(pictures + style),
         "SCRIPT": script,
         "SCRIPT_HASH": _hash(script),
         "DATA": json.dumps(figures, separators=(",", ":"), allow_nan=False).translate(_ESCAPED),

@@ -78,12 +78,12 @@ const stack = (parts, label) => {
 // ------------------------------------------------------------------ chart
 // Ratios in dB of items in order. series: [[key, label, color]], the first as a line, the second as dots, the
 // third as diamonds. rules: [[dB, class]]. describe(item): what is read out. pick(item, focus): shows it elsewhere.
-const chart = ({ items, series, rules = [], hint, describe, pick }) => {
+const chart = ({ items, series, rules = [], hint, describe, pick, axis = "" }) => {
   const shown = new Set(series.map(entry => entry[0])), [line, dots, diamonds] = series.map(entry => entry[0]);
   let cursor = -1;
   const draw = () => {
     const box = clear($("chart"));
-    const W = Math.max(300, box.clientWidth), H = W < 600 ? 240 : 320, L = 38, T = 10, B = 24, P = 8;
+    const W = Math.max(300, box.clientWidth), H = W < 600 ? 240 : 320, L = 38, T = 22, B = 24, P = 8;
     const values = items.flatMap(t => [...shown].map(key => t[key])).filter(v => v != null && Math.abs(v) < EXACT);
     const low = Math.max(-40, Math.floor(values.reduce((a, b) => Math.min(a, b), 0) / 10) * 10), high = Math.min(100, Math.max(30, Math.ceil((values.reduce((a, b) => Math.max(a, b), 0) + 2) / 10) * 10));
     const x = i => L + P + (W - L - 2 * P) * (items.length < 2 ? 0.5 : i / (items.length - 1));
@@ -92,6 +92,7 @@ const chart = ({ items, series, rules = [], hint, describe, pick }) => {
     const step = high - low > 80 ? 20 : 10;
     for (let v = Math.ceil(low / step) * step; v <= high; v += step) svg.append(s("line", { class: "rule", x1: L, x2: W, y1: y(v), y2: y(v) }), s("text", { class: "tick", x: L - 8, y: y(v) + 4, "text-anchor": "end" }, v));
     for (const [v, kind] of rules) svg.append(s("line", { class: "rule " + kind, x1: L, x2: W, y1: y(v), y2: y(v) }));
+    svg.append(s("text", { class: "tick", x: L - 8, y: 10, "text-anchor": "end" }, "dB"), s("text", { class: "tick", x: L + (W - L) / 2, y: H - 6, "text-anchor": "middle" }, axis));
     svg.append(s("text", { class: "tick", x: L, y: H - 6 }, "input"), s("text", { class: "tick", x: W, y: H - 6, "text-anchor": "end" }, "output"));
     if (shown.has(line)) {
       let path = "", pen = "M", first = null, last = null;
@@ -164,7 +165,7 @@ const table = (kinds, weak) => {
   };
   const draw = () => {
     const kind = kinds[state.kind], rows = chosen(), box = clear($("rows"));
-    const heads = kind.columns.map(([key, label, hide]) => h("th", { scope: "col", class: hide, "aria-sort": key === state.sort ? (state.down ? "descending" : "ascending") : null },
+    const heads = kind.columns.map(([key, label, hide]) => h("th", { scope: "col", class: shownAs(key, hide), "aria-sort": key === state.sort ? (state.down ? "descending" : "ascending") : null },
       key ? h("button", { type: "button", "data-key": key, onclick: () => {
         state.down = key === state.sort ? !state.down : begins(key); state.sort = key; draw(); $("rows").querySelector(`[data-key="${key}"]`).focus();
       } }, label + (key === state.sort ? (state.down ? " \u2193" : " \u2191") : "")) : h("span", { class: "muted" }, label)));
@@ -174,15 +175,16 @@ const table = (kinds, weak) => {
     else box.append(h("table", { class: "list" }, h("thead", {}, h("tr", {}, heads)), body));
     if (rows.length > state.most) box.append(h("button", { type: "button", class: "more", onclick: () => { state.most += 5 * PAGE; draw(); } }, `Show more (${rows.length - state.most} left)`));
   };
+  const shownAs = (key, hide) => key === state.sort ? "sorted" : hide;  // what rows are sorted by is never hidden
   const lines = (kind, row) => {
     const open = state.open.has(row);
     const cells = kind.columns.map(([key, , hide, cell], place) => {
-      if (place) return h("td", { class: hide }, cell(row));
+      if (place) return h("td", { class: shownAs(key, hide) }, cell(row));
       return h("td", {}, h("button", { type: "button", class: "link", "aria-expanded": String(open), onclick: () => { open ? state.open.delete(row) : state.open.add(row); replace(kind, row); } }, name(row.name)), h("small", {}, cell(row)));
     });
     const first = h("tr", { class: open ? "open" : null }, cells);
     first.item = row;
-    return open ? [first, h("tr", {}, h("td", { class: "detail", colspan: kind.columns.filter(([, , hide]) => !(hide.includes("wide") && middle.matches) && !(hide === "mid" && narrow.matches)).length }, kind.detail(row)))] : [first];
+    return open ? [first, h("tr", {}, h("td", { class: "detail", colspan: kind.columns.filter(([key, , hide]) => key === state.sort || !(hide.includes("wide") && middle.matches) && !(hide === "mid" && narrow.matches)).length }, kind.detail(row)))] : [first];
   };
   const find = row => [...$("rows").querySelectorAll("tbody tr")].find(tr => tr.item === row);
   const replace = (kind, row) => {

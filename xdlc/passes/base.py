@@ -157,7 +157,7 @@ def stage(name: str) -> tuple[Pass, ...]:
     while waiting:
         ready = min((key for key, after in waiting.items() if after.issubset(ordered)), default=None)
         if ready is None:
-            raise ValueError(f"passes {', '.join(sorted(waiting))} require each other or a missing pass")
+            raise ValueError(f"passes {', '.join(sorted(waiting))} need each other or a missing pass")
         ordered.append(ready)
         del waiting[ready]
     return tuple(entries[key] for key in ordered)

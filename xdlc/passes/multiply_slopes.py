@@ -13,7 +13,7 @@ from xdlc.opdefs.traits import traits
 from xdlc.passes._writing import Writer
 from xdlc.passes.base import graph_pass, op_pass
 
-_REASON = "HTP computes several slopes of 16 bits after a product alone"
+_REASON = "HTP computes several 16-bit slopes only after a product"
 
 _ONE = 127
 """Stored number of a weight of 1, the largest: HTP drops eight bits of sums of products with 3x3 taps."""

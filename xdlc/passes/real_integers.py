@@ -17,7 +17,7 @@ from xdlc.passes.base import graph_pass
 STEPS = 255.0
 LARGEST = 32768.0
 """Limit of sums in float16, whose largest number is 65504."""
-_REASON = "HTP multiplies integers with scales only"
+_REASON = "HTP multiplies integers only if they have scales"
 
 
 @graph_pass(stage="htp", needs=("ConvInteger", "DynamicQuantizeLinear", "MatMulInteger"))
@@ -168,7 +168,7 @@ class _Rewriting:
         x = op.inputs[0]
         if x is None or x.dtype is not FLOAT32 or not x.rank:
             return False
-        w = Writer(self.graph, op, "HTP quantizes with known scales only")
+        w = Writer(self.graph, op, "HTP quantizes only with known scales")
         zero, most, one = w.number(0.0), w.number(STEPS), (1,) * x.rank
         params: dict[str, ir.Param] = {"axes": ir.u32s(range(x.rank)), "keep_dims": ir.b8(True)}
         low = w.binary(enums.MINIMUM, w.emit("ReduceMin", [x], one, dict(params)), zero)

@@ -23,7 +23,7 @@ _UNSIGNED = {
     types.INT8: types.UINT8,
     types.INT16: types.UINT16,
 }
-_WHY = "HTP computes with unsigned values, the source stores signed ones"
+_WHY = "HTP computes with unsigned values, but the source stores signed values"
 
 
 @graph_pass(stage="converter", after=("prune",), needs=("Quantize", "Dequantize"))

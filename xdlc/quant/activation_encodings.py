@@ -331,8 +331,8 @@ class ActivationEncodings:
         name, bound = next((mask.name, bound) for mask, bound in bounds.items())
         more = f" and {len(bounds) - 1} more" if len(bounds) > 1 else ""
         return [
-            f"attention mask {name!r}{more}: bounded at {bound:.4g}, for a Softmax computes zero beyond; "
-            "scores keep all steps of their encoding"
+            f"attention mask {name!r}{more}: xdlc bounds it at {bound:.4g}, because a Softmax computes "
+            "zero beyond; scores keep all steps of their encoding"
         ]
 
     def _source(self, tensor: Tensor) -> str:
@@ -343,7 +343,7 @@ class ActivationEncodings:
         values, cut = self._useful(tensor, activation_type(self._bits(tensor)))
         fixes = next((member for member in members if self._lows[member] is not None), None)
         if fixes is not None and fixes.producer is not None and self._fixed_low(tensor, values) is not None:
-            return f"fixed range of {single_name(fixes.producer)}"
+            return f"fixed by the range of {single_name(fixes.producer)}"
         own = [member for member in members if member not in self.groups.derived and not member.is_static]
         if tensor not in own and own:
             return f"shared with {own[0].name}"
@@ -352,4 +352,4 @@ class ActivationEncodings:
         if len(own) > 1:
             text += f", shared with {next(member.name for member in own if member is not tensor)}"
         cut = cut or self.masks.limits.get(tensor, EVERYTHING) != EVERYTHING
-        return f"{text}, cut to what affects readers" if cut else text
+        return f"{text}, cut to the values that readers use" if cut else text

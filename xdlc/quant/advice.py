@@ -169,14 +169,14 @@ class Remedies:
             requested.accuracy == "best",
             requested.has_goal or self.engine.metric is not None,
         )
-        cause = "no tried widths keep it" if is_best or has_goal else "the target has no wider type"
+        cause = "no tried widths are enough" if is_best or has_goal else "the target has no wider type"
         if tried:
-            cause = f"no widths keep it ({'; '.join(tried)})"
+            cause = f"no widths are enough ({'; '.join(tried)})"
         is_higher = least is not None and (requested.min_sqnr is None or requested.min_sqnr < least)
         is_last = is_best or (has_goal and not is_higher)  # a goal takes the place of the ladder
         if is_last or not (requested.soc is None or requested.soc.fp16):
-            return f"{cause}; see where it is lost", {"report": REPORT}
-        more = "calibrate with more samples, for ranges may be too narrow, or let ops stay float"
+            return f"{cause}; see where the accuracy is lost", {"report": REPORT}
+        more = "calibrate with more samples, because ranges may be too narrow, or keep ops float"
         return f"{cause}; {more}", {"accuracy": "best"} if least is None else {"min_sqnr": least}
 
     def _candidates(self, figure: Figure) -> Iterator[tuple[str, Options, Change]]:
@@ -219,7 +219,7 @@ class Remedies:
     def _outcome(self, text: str, trial: Trial, figure: Figure) -> str:
         reached = trial.figures[figure.output]
         kept = reached.verdict if self._least is None else reached
-        return f"{text}: {kept}, bytes moved x {trial.bytes:.2f}"
+        return f"{text}: {kept}, moves {trial.bytes:.2f} times the bytes"
 
 
 def warnings(remedies: Remedies) -> Iterator[str]:
@@ -239,11 +239,11 @@ def _grade(figure: Figure) -> str:
 def _advice(remedies: Remedies, figure: Figure) -> Advice:
     """Return advice about an output; no bits while samples or a UDO are at fault."""
     if remedies.calibration.problems:
-        return Advice(f"the calibration samples are at fault: {remedies.calibration.problems[0]}")
+        return Advice(f"the calibration samples are wrong: {remedies.calibration.problems[0]}")
     narrow = narrow_udo(remedies.plan.main, figure.output)
     if narrow is not None:
         return Advice(
-            f"{narrow} computes with 8 bits: let its definition have 16 bits or floats, and convert again"
+            f"{narrow} computes with 8 bits: allow 16 bits or floats in its definition, and convert again"
         )
     return Advice(*remedies.of(figure))
 
@@ -260,11 +260,11 @@ def goal_warnings(plan: Plan, figures: Sequence[Figure]) -> Iterator[str]:
     if not below:
         return
     reached, worst = min(below, key=lambda pair: pair[0])
-    others = f", {len(below) - 1} more outputs below it too" if len(below) > 1 else ""
+    others = f" (also for {len(below) - 1} more outputs)" if len(below) > 1 else ""
     yield Advice(
-        f"warning: output {worst.output!r} is at {reached:.1f} dB on {worst.samples} held-out samples, below "
-        f"the goal of {goal:.1f} dB, which the samples for choosing the widths reach{others}; calibrate with "
-        f"more samples of what the network will see, or set a higher goal",
+        f"warning: output {worst.output!r} reaches {reached:.1f} dB on {worst.samples} held-out samples, "
+        f"but the goal is {goal:.1f} dB{others}. The samples that chose the widths reach it. Calibrate "
+        "with more varied samples, or raise the goal",
         {"min_sqnr": math.ceil(10 * (2 * goal - max(reached, 0.0))) / 10},
     )
 
@@ -306,11 +306,11 @@ def stretched_warnings(plan: Plan, calibration: Calibration) -> list[str]:
     if not found or calibration.problems:
         return []
     rest, largest, scale, name, options = min(found, key=lambda entry: entry[0] / entry[1])
-    more = f", and so for {len(found) - 1} more tensors" if len(found) > 1 else ""
+    more = f", also in {len(found) - 1} more tensors" if len(found) > 1 else ""
     return [
         Advice(
-            f"warning: a few values of {name!r} reach {largest:.3g}, the others {rest:.3g} at most: "
-            f"its encoding has {rest / scale:.1f} steps for these{more}; to keep them",
+            f"warning: a few values of {name!r} reach {largest:.3g}, but the others at most {rest:.3g}: "
+            f"its encoding has {rest / scale:.1f} steps for them{more}; to keep them",
             options,
         )
     ]

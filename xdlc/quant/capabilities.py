@@ -41,7 +41,7 @@ def check_options(options: QuantOptions) -> None:
             if not arch.number
             else f"{arch.name} ({soc.name}) does not support quantized graphs",
             where=spell("target"),
-            fix="omit the target, or name a SoC whose generation is known",
+            fix="omit the target, or name a SoC of a known generation",
         )
     for name, value, taken, accepted in _demands(options, soc):
         if not taken:
@@ -49,7 +49,6 @@ def check_options(options: QuantOptions) -> None:
                 f"{arch.name} ({soc.name}) does not support {value}; supported: {accepted}",
                 where=spell(name),
                 fix="pass a supported value, or another target",
-                code="XD214",
             )
 
 
@@ -67,7 +66,7 @@ def _demands(options: QuantOptions, soc: Soc) -> Iterator[tuple[str, str, bool, 
     for name in ("use_per_channel_quantization", "use_per_row_quantization"):
         yield name, "True", arch.per_channel or not getattr(options, name), "one scale per tensor: False"
     if options.weights_block_size is not None:
-        instead = f"{spell('use_lpbq', True)} beside it" if arch.lpbq else "None"
+        instead = f"{spell('use_lpbq', True)} together with it" if arch.lpbq else "None"
         taken = arch.float_blocks if options.weights_only else options.use_lpbq and arch.lpbq
         value = f"{options.weights_block_size} with{'' if options.use_lpbq else 'out'} {spell('use_lpbq')}"
         yield "weights_block_size", value, taken, instead
@@ -147,10 +146,10 @@ def _differing(graph: Graph, placement: Placement, precision: Precision) -> list
         if asked is None or asked == bits or is_udo(op) or not float_tensors(op):
             continue
         given = any(given_bits(tensor) is not None for tensor in op.outputs)
-        why = "its encoding is given" if given else "that is the width of its input" if follows(op) else ""
+        why = "you set its encoding" if given else "it has the width of its input" if follows(op) else ""
         if bits is None or not why:
             why = placement.reasons.get(op, f"{single_name(op)} has no {asked}-bit kernel")
-        width = "stay float" if bits is None else f"have {bits} bits"
+        width = "stay float" if bits is None else f"get {bits} bits"
         kinds.setdefault((f"{asked} bits requested, {width}", why), []).append(op)
     return [f"{what}: {_listed(ops)}: {why}" for (what, why), ops in kinds.items()]
 
@@ -168,8 +167,8 @@ def _host_only(placement: Placement, precision: Precision) -> list[str]:
     """Return notes on weights with widths that some generations of HTP lack."""
     notes = []
     for acts, bits, text in (
-        (8, 2, "HTP does not support 2-bit weights with 8-bit activations; these ops run on the host only"),
-        (16, 16, f"v73 of SM8550 and later have 16-bit weights; for older ones add {spell('target')}"),
+        (8, 2, "HTP does not support 2-bit weights with 8-bit activations; only the host runs these ops"),
+        (16, 16, f"v73 of SM8550 and later support 16-bit weights; for older SoCs add {spell('target')}"),
     ):
         ops = [
             op
@@ -227,8 +226,8 @@ def _adaptations(placement: Placement, precision: Precision, soc: Soc) -> list[s
     narrowed = [op for op in placement.fixed if op in reading]
     if narrowed:
         notes.append(
-            f"{name} multiplies 16-bit activations by 8-bit ones only: {len(narrowed)} op(s) read the second "
-            f"operand with 8 bits, after a Convert if it has more: {_listed(narrowed)}"
+            f"{name} multiplies 16-bit activations only by 8-bit values: {len(narrowed)} op(s) read the "
+            f"second operand with 8 bits, after a Convert if needed: {_listed(narrowed)}"
         )
     halved = [
         op
@@ -237,8 +236,8 @@ def _adaptations(placement: Placement, precision: Precision, soc: Soc) -> list[s
     ]
     if halved:
         notes.append(
-            f"{name} has no 16-bit weights: {len(halved)} op(s) multiply by high and low bytes apart "
-            f"and add the results, which doubles the products: {_listed(halved)}"
+            f"{name} has no 16-bit weights: {len(halved)} op(s) multiply high and low bytes separately and "
+            f"add the results, which doubles the products: {_listed(halved)}"
         )
     factors = [op for op, bits in placement.fixed.items() if bits == 16 and _has_narrow_factors(op)]
     if factors and not soc.capabilities.a16w16:
@@ -249,7 +248,7 @@ def _adaptations(placement: Placement, precision: Precision, soc: Soc) -> list[s
     lowered = [op for op in placement.fixed if precision.act_bits_of(op) == 16 and _is_narrow(op)]
     if lowered:
         notes.append(
-            f"{name} supports no float ops, and {len(lowered)} op(s) without a 16-bit kernel have 8 bits: "
+            f"{name} supports no float ops: {len(lowered)} op(s) without a 16-bit kernel get 8 bits: "
             f"{_listed(lowered)}"
         )
     return notes
@@ -275,7 +274,7 @@ def refused_by_target(model: Model, soc: Soc | None) -> list[str]:
     more = f"; and {len(first) - _NAMED} more" if len(first) > _NAMED else ""
     return [
         f"warning: {soc.name} does not support all ops of this model; prepare it with "
-        f"{spell('partition', True)}, which runs these on the CPU: {shown}{more}"
+        f"{spell('partition', True)}, which runs them on the CPU: {shown}{more}"
     ]
 
 

@@ -290,11 +290,11 @@ class EffectiveRange:
     def reason(self) -> str | None:
         """Why some values have no effect, as text; None if all have."""
         if self.joined is not None:
-            return f"not rounded: computed as one with {self.joined}"
+            return f"not rounded: {self.joined} computes it in the same step"
         if self.clamped is not None:
             return f"values that the clamp after it ({self.clamped}) cuts off do not count"
         if (self.low, self.high) != (EVERYTHING.low, EVERYTHING.high):
-            return f"its readers saturate: values beyond [{self.low:.4g}, {self.high:.4g}] do not count"
+            return f"its readers clip: values outside [{self.low:.4g}, {self.high:.4g}] do not count"
         return None
 
     def cut(self, values: Array, float_values: Mapping[str, Array]) -> Array:

@@ -179,9 +179,9 @@ def checked(
             score = None
         if score is None or (math.isnan(score) and not may_be_nan):
             raise UsageError(
-                f"the metric {name} returned {value!r:.100}, which is not a number",
+                f"the metric {name} returned {value!r:.100} instead of a number",
                 where=path,
-                fix="return a number" + ("" if may_be_nan else ", the higher the better"),
+                fix="return a number" + ("" if may_be_nan else ", higher is better"),
             )
         return score
 

@@ -194,8 +194,9 @@ def follow(entry: Entry, plan: Plan, measure: Callable[[Plan], Calibration]) -> 
     if unseen:
         calibration = measure(following)
         following = following.noted(
-            f"graph {graph.name!r} has {listed(unseen)}, which {plan.graph.name!r} lacks: ranges are "
-            "those of its samples, cut or repeated to the shapes of inputs; samples by graph show them"
+            f"{listed(unseen)} are in graph {graph.name!r} only, not in {plan.graph.name!r}: their ranges "
+            f"come from {plan.graph.name!r}'s samples, cut or repeated to the shapes of inputs; give "
+            "samples for each graph"
         )
     following = following.decided(calibration)
     own = following.decision
@@ -255,8 +256,8 @@ def entry_notes(entries: Iterable[Entry], unlike: Mapping[str, str], main: Graph
         shared = {id(tensor.data) for tensor in main.tensors.values()} & statics.keys()
         size = sum(statics[key].nbytes for key in shared)
         yield (
-            f"graph {entry.graph.name!r} has the encodings of {main.name!r} by name, and shares "
-            f"{size:,} bytes of static data with it"
+            f"graph {entry.graph.name!r} uses the encodings of {main.name!r} with the same names, and "
+            f"shares {size:,} bytes of static data"
         )
     for name, reason in unlike.items():
         yield f"graph {name!r} stays float: {reason}"

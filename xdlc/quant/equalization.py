@@ -262,7 +262,7 @@ def equalize(
     """
     chains = {chain.source.name: chain for chain in find_chains(plan.graph, is_source)}
     if not chains:
-        return plan.noted(f"{name}: no op whose channels could be rescaled")
+        return plan.noted(f"{name}: no op has channels that xdlc can rescale")
     guard = Guard(plan, calibration, engine)
     seen = _seen(plan, engine, guard, chains)
     before = guard.score_of_float(plan.model)
@@ -282,15 +282,17 @@ def equalize(
     changes = [_absorption(chain, seen, factors_of.get(key)) for key, chain in chains.items()]
     shifted, unshifted, reached = _try(plan.model, guard, changes, reached, MORE_TRIALS)
     notes = [
-        f"{name}: {len(rescaled)} of {len(chains)} chains rescaled, {len(shifted)} shifted; "
-        f"SQNR of the outputs {before.mean_db:.1f} dB before, {reached.mean_db:.1f} dB after"
+        f"{name}: rescaled {len(rescaled)} of {len(chains)} chains, shifted {len(shifted)}; SQNR of the "
+        f"outputs is {reached.mean_db:.1f} dB, was {before.mean_db:.1f} dB"
     ]
     for done, kept, left in (("rescaled", rescaled, refused), ("shifted", shifted, unshifted)):
         for change in kept:
-            notes.append(f"{name}: {done} after {change.name!r}, {change.gain:.1f} dB less noise expected")
+            notes.append(
+                f"{name}: {done} after {change.name!r}; expected noise falls by {change.gain:.1f} dB"
+            )
         for source in dict.fromkeys(change.name for change in left):
             if all(source != change.name for change in kept):
-                notes.append(f"{name}: not {done} after {source!r}: the outputs did not improve")
+                notes.append(f"{name}: not {done} after {source!r}, because the outputs did not improve")
     return plan.noted(*notes)
 
 

@@ -50,7 +50,9 @@ def store_floats(graph: Graph, float_bitwidth: int | str) -> list[str]:
             if tensor.data is not None:
                 tensor.data.release()
             if max(-values.low, values.high) > FLOAT16.largest:
-                notes.append(f"{tensor.name!r} spans {values.low:g} to {values.high:g}: clipped to float16")
+                notes.append(
+                    f"{tensor.name!r} spans {values.low:g} to {values.high:g}: xdlc clips it to float16"
+                )
             _store_static(graph, tensor, narrow, dtype)
         else:
             _store_activation(graph, tensor, narrow, dtype)
@@ -120,7 +122,7 @@ def insert_beside(graph: Graph, tensor: Tensor, op: Op) -> None:
 
 
 def _reason(tensor: Tensor, dtype: DType) -> str:
-    return f"{tensor.name!r} is {tensor.dtype} outside, and ops that stay float compute with {dtype}"
+    return f"{tensor.name!r} is {tensor.dtype} outside, and float ops compute with {dtype}"
 
 
 def _reroute(graph: Graph, readers: list[Op], old: Tensor, new: Tensor) -> None:
@@ -254,7 +256,7 @@ def drop_nan_checks(graph: Graph, placement: Placement) -> list[str]:
     if not names:
         return []
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return [f"NaN check {names[0]!r}{more}: removed, for fixed point holds no NaN"]
+    return [f"NaN check {names[0]!r}{more}: xdlc removes it, because fixed point holds no NaN"]
 
 
 def _is_native(op: Op, kind: str) -> bool:

@@ -151,11 +151,14 @@ def ladder_note(rungs: Sequence[Rung], accuracy: str) -> str:
     is_reached = any(rung.is_enough for rung in rungs)
     wide = max(len(rung.widths) for rung in rungs)
     lines = [
-        f"accuracy {accuracy}: tried widths, with the share of its task that the worst output keeps"
-        + ("" if is_reached else "; none is sufficient, so the best is used")
+        (
+            f"accuracy {accuracy}: xdlc tried these widths; each shows how much of its task the worst output "
+            "keeps"
+        )
+        + ("" if is_reached else "; none is enough, so xdlc uses the best")
     ]
     for rung in rungs:
         kept = "" if rung.kept is None else f"{rung.kept:.1%}"
-        figures = f"{kept:>7} kept  bytes moved x {rung.bytes:.2f}  {rung.seconds:5.1f} s"
+        figures = f"{kept:>7} kept  moves {rung.bytes:.2f} times the bytes  {rung.seconds:5.1f} s"
         lines.append(f"  {rung.widths:<{wide}} {figures}  {rung.worst}")
     return "\n".join(lines)

@@ -70,7 +70,7 @@ def why_float(op: Op, act_bits: int) -> str | None:
     if act_bits not in rule.activation_bits:
         return f"{single_name(op)} has no {act_bits}-bit fixed-point kernel"
     if crosses(op):
-        return "HTP's Cast between fixed point and integers passes stored integers on"
+        return "HTP's Cast between fixed point and integers copies stored integers"
     if op.type == "Pad" and not abs(pad_value(op)) < 1e30:
         return "it pads with an infinite value"
     return None

@@ -62,7 +62,7 @@ class QuantOptions(SimpleNamespace):
     def _check(self) -> None:
         if self.weights_bitwidth == 16 and self.act_bitwidth == 8:
             raise UsageError(
-                "16-bit weights with 8-bit activations: HTP has no such kernel",
+                "HTP has no kernel for 16-bit weights with 8-bit activations",
                 where=spell("weights_bitwidth"),
                 fix=f"pass {spell('act_bitwidth', 16)} too, or {spell('weights_bitwidth', 8)}",
                 code="XD214",
@@ -71,25 +71,26 @@ class QuantOptions(SimpleNamespace):
         steps = self.restrict_quantization_steps
         if steps is not None and not (len(steps) == 2 and steps[0] < 0 < steps[1]):
             raise UsageError(
-                f"expected an integer below zero and an integer above zero, found {steps!r}",
+                f"the steps are {steps!r}, not an integer below zero and an integer above zero",
                 where=spell("restrict_quantization_steps"),
                 fix="pass the smallest and the largest step, like -0x80 and 0x7F",
             )
         if self.use_lpbq and self.weights_only:
             raise UsageError(
-                "LPBQ has integer scales for fixed-point activations, beside floats HTP has real scales",
+                "LPBQ has integer scales for fixed-point activations; for float activations HTP has real "
+                "scales",
                 where=spell("use_lpbq"),
                 fix=f"omit it, or {spell('weights_only', True)}",
             )
         if self.tie and self.weights_only:
             raise UsageError(
-                "tied activations share an encoding, and floats have none",
+                "tied activations share an encoding, but floats have no encoding",
                 where=spell("tie"),
                 fix=f"omit it, or {spell('weights_only', True)}",
             )
         if self.use_lpbq and self.weights_block_size is None:
             raise UsageError(
-                "LPBQ has scales per block and needs the size of a block",
+                "LPBQ has scales per block and needs a block size",
                 where=spell("use_lpbq"),
                 fix=f"pass {spell('weights_block_size')} too, like 64",
             )

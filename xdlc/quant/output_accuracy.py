@@ -24,7 +24,7 @@ from xdlc.quant.judge import judged, judged_by
 from xdlc.quant.op_specs import is_real
 from xdlc.quant.plan import Plan
 from xdlc.quant.storing import quantized_copy
-from xdlc.quant.verdicts import Verdict
+from xdlc.quant.verdicts import Verdict, too_few
 
 if TYPE_CHECKING:
     from xdlc.runtime.cpu import CpuSession
@@ -62,6 +62,7 @@ class Figure:
         equal = self.verdict.equal
         if equal is not None:
             words.append(f"{equal:.1%} equal" if self.sqnr is None else f"top-1 equal in {equal:.1%}")
+            words += filter(None, [too_few(self.verdict.rows)])
         return f"{self.output!r} {', '.join(words) or f'{self.verdict.kept:.1%} kept'}"
 
 
@@ -127,7 +128,7 @@ def kinds_note(figures: Sequence[Figure]) -> str:
     shown = (
         sorted(verdicts, key=lambda verdict: verdict.kept)[:_SHOWN] if len(verdicts) > _SHOWN else verdicts
     )
-    more = f", {len(verdicts) - len(shown)} more keep as much" if len(shown) < len(verdicts) else ""
+    more = f"; {len(verdicts) - len(shown)} more keep as much" if len(shown) < len(verdicts) else ""
     listed = "; ".join(f"{verdict.output!r} as {verdict.kind}: {verdict}" for verdict in shown)
     return f"judged {listed}{more}"
 
@@ -136,7 +137,7 @@ def figure_note(figures: Sequence[Figure]) -> str:
     """Return a line with the figures of the outputs, the worst of many."""
     ranked = sorted(figures, key=lambda figure: math.inf if figure.sqnr is None else figure.sqnr)
     shown = figures if len(figures) <= _SHOWN else ranked[:_SHOWN]
-    more = f", {len(figures) - len(shown)} more outputs above" if len(shown) < len(figures) else ""
+    more = f"; {len(figures) - len(shown)} more outputs are better" if len(shown) < len(figures) else ""
     kind = "held-out" if figures[0].held_out else "calibration"
     count = figures[0].samples
     return f"{FIGURES} {count} {kind} sample{'' if count == 1 else 's'}: {', '.join(map(str, shown))}{more}"
@@ -162,12 +163,12 @@ def choose_correction(
     judge = calibration.judge(plan.graph, plan.options.output_kind, kept)
     before, after = judge.score(results), judge.score(corrected[: len(results)])
     total = sum(traits(op).bias is not None for part in plan.parts for op in part.placement.fixed)
-    gained = f"{after.mean_db - before.mean_db:+.2f} dB in outputs of {len(results)} samples"
+    gained = f"outputs of {len(results)} samples gain {after.mean_db - before.mean_db:+.2f} dB"
     # Nothing was fitted to the outputs, and nothing else was tried: any gain will do.
     if after.is_gain(before, certainty=0.0):
         note = f"bias correction: {layers} of {total} layers, {gained}"
         return replace(plan, corrects_biases=True).noted(note), corrected
-    lost = "outputs would keep less of their task, " if after.is_worse(before) else "no sure gain, "
+    lost = "outputs would keep less of their task, " if after.is_worse(before) else "no reliable gain, "
     return plan.noted(f"bias correction: not applied, {lost}{gained}"), [*results, *plain]
 
 

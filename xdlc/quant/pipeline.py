@@ -94,7 +94,7 @@ def _quantized(graph: Graph) -> UsageError:
     return UsageError(
         "is already quantized",
         where=f"graph {graph.name!r}",
-        fix=f"add {spell('requantize', True)} to quantize it anew from its own weights, or use it as it is",
+        fix=f"add {spell('requantize', True)} to quantize its stored weights again, or use it as it is",
         code="XD210",
     )
 
@@ -162,7 +162,7 @@ def quantize(
         raise UsageError(
             f"{spell('evaluate')} or {spell('min_score')} is missing",
             where=spell("evaluate"),
-            fix="give both: a function, and the number that it has to return at least",
+            fix="give both: a function, and the least number that it must return",
         )
     metric = Metric(checked(evaluate), min_score) if evaluate is not None and min_score is not None else None
     algorithms = find_algorithms(_names(asked, metric))
@@ -279,7 +279,7 @@ def _check_weights(model: Model) -> None:
                 raise ModelError(
                     f"weight {tensor.name!r} holds NaN, which no encoding can hold",
                     where=f"graph {graph.name!r}",
-                    fix="convert the network with weights from before its training diverged",
+                    fix="convert the network with weights from before the training diverged",
                 )
 
 

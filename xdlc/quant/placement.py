@@ -214,7 +214,7 @@ def place(graph: Graph, precision: Precision, ties: Iterable[Tie] = ()) -> Place
         rule = rule_of(op)
         if rule is not None and rule.selects and _feeds_only(graph, op, placement):
             del fixed[op]
-            reasons[op] = "only ops that stay float read its result"
+            reasons[op] = "only float ops read its result"
     for op in fixed:
         if op not in placement.ports:
             fixed[op] = _bits_read(graph, op, placement)

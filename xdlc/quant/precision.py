@@ -94,7 +94,7 @@ def asked_precision(graph: Graph, options: QuantOptions, udos: UdoConstraints) -
         deciding = _with_width(graph, found)
         if not set(found) & set(deciding):
             names = ", ".join(repr(op.name) for op in deciding)
-            precision.notes.append(f"{name!r} only moves what {names} writes, which has {bits} bits now")
+            precision.notes.append(f"{name!r} only moves the output of {names}, which has {bits} bits now")
         for op in deciding:
             first = asked.setdefault(op, name)
             if precision.named.setdefault(op.name, bits) != bits:
@@ -135,7 +135,6 @@ def _find(option: str, name: str, named: dict[str, list[Op]]) -> list[Op]:
             f"no op, source node or written tensor is named {name!r}",
             where=spell(option),
             fix=nearest or "list the ops with: xdlc-info MODEL",
-            code="XD211",
         )
     return named[name]
 
@@ -194,7 +193,7 @@ def _disagreement(op: Op, asked: dict[str, int]) -> UsageError:
     return UsageError(
         f"{op.name!r} ({op.type}) has two requested widths: {names}",
         where=spell("act_bitwidth_of"),
-        fix=f"name {op.name!r} only: ops that only move its result have its width",
+        fix=f"name {op.name!r} only: ops that only move its result get its width",
     )
 
 
@@ -202,7 +201,7 @@ def _check_width(option: str, name: str, bits: int, choices: Iterable[int]) -> N
     if bits not in choices:
         accepted = ", ".join(map(str, choices))
         raise UsageError(
-            f"expected one of {accepted} for {name!r}, found {bits!r}",
+            f"{name!r} must have one of {accepted}, found {bits!r}",
             where=spell(option),
             fix=f"pass one of {accepted}",
         )

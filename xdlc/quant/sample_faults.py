@@ -54,8 +54,8 @@ and of what it differs from their median by: silence is no copy of silence."""
 
 _FIRST, _NO_BIAS = 3, 1e-6
 _LEAST = 16
-_REAL = "give samples of the real input, preprocessed as the application does it"
-_MORE = "give 32 to 200 different samples of the real input"
+_REAL = "use samples of the real input, preprocessed as in the application"
+_MORE = "use 32 to 200 different samples of the real input"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +105,13 @@ def find_faults(plan: Plan, calibration: Calibration, engine: Engine, summary: S
 def _counts(summary: SampleSummary) -> Iterator[Fault]:
     count, distinct = len(summary.numbers), summary.distinct
     if count == 1:
-        yield Fault("few", "there is one", _MORE)
+        yield Fault("few", "there is only one", _MORE)
     elif distinct == 1:
         yield Fault("identical", f"all {count} are equal", _MORE)
     elif 2 * distinct <= count:
-        yield Fault("identical", f"{distinct} of {count} differ, the others are copies", _MORE)
+        yield Fault("identical", f"only {distinct} of {count} differ", _MORE)
     elif count < FEW:
-        yield Fault("few", f"there are {count}", _MORE, is_certain=False)
+        yield Fault("few", f"there are only {count}", _MORE, is_certain=False)
     varied = [entry for entry in summary.inputs.values() if not entry.is_constant]
     batches = [entry for entry in varied if entry.tensor.rank > 1 and entry.tensor.shape[0] > 1]
     if batches and all(entry.count == entry.repeated for entry in batches):
@@ -140,11 +140,11 @@ def _tokens(entry: InputSummary, rows: int) -> Iterator[Fault]:
     if "mask" not in name.lower() or is_real(entry.tensor):
         return
     if seen.low == seen.high == 0:
-        fix = "give the mask of the tokenizer: 1 at tokens, 0 at padding"
+        fix = "use the tokenizer's mask: 1 at tokens, 0 at padding"
         yield Fault("mask", f"mask {name!r} is 0 everywhere", fix)
     elif seen.high > 1:
         text = f"mask {name!r} holds values up to {seen.high:.0f}: are they tokens?"
-        yield Fault("swapped", text, "give it the array of 0 and 1")
+        yield Fault("swapped", text, "use the array of 0 and 1")
 
 
 def _stated(tensor: Tensor, pair: np.ndarray | None) -> Range | None:
@@ -196,16 +196,16 @@ def _contents(entry: InputSummary, graph: Graph, respond: _Respond) -> Iterator[
     if stated is not None and not stated.width / 20 < seen.width < 3 * stated.width:
         has_encoding = entry.tensor.encoding is not None
         why = "its encoding" if has_encoding else "the scale that the network begins with"
-        text = f"{name} holds {numbers}, and {why} is for {stated.low:.4g} to {stated.high:.4g}"
+        text = f"{name} holds {numbers}, but {why} expects {stated.low:.4g} to {stated.high:.4g}"
         yield Fault("scale", text, "scale the samples to that range, or omit a step of preprocessing")
     elif stated is None and (is_bytes or (entry.is_whole and 1000 < peak <= 32768)):
         response, _ = respond(entry)
         if response > LARGE:
-            text = f"{name} holds {numbers}, {response:.0f} times the range that suits the first layers"
+            text = f"{name} holds {numbers}, {response:.0f} times the range that the first layers expect"
             fix = f"divide the samples by {255 if is_bytes else 32768}, or normalize them, as in training"
             yield Fault("scale", text, fix, is_certain=response > SATURATED)
     elif stated is None and is_natural and peak <= 1 and respond(entry)[1] < UNHEARD:
-        text = f"{name} is {numbers}, which hardly affects the results of the first layer"
+        text = f"{name} is {numbers}, which hardly changes the results of the first layer"
         yield Fault("scale", text, "multiply the samples by 255, or preprocess them as in training")
     elif entry.colours == 3 and is_natural and (peak <= 0.01 or entry.deviation < 0.02 * abs(entry.mean)):
         text = f"{name} hardly varies: {numbers}, deviation {entry.deviation:.2g}"
@@ -216,12 +216,12 @@ def _contents(entry: InputSummary, graph: Graph, respond: _Respond) -> Iterator[
         constant = [str(index) for index in (entry.lows == entry.highs).nonzero()[0]]
         if 0 < len(constant) < 3:
             text = f"{name}: channel {' and '.join(constant)} has one value in all samples"
-            yield Fault("channel", text, "check how the channels are read and ordered")
+            yield Fault("channel", text, "check how you read and order the channels")
     if entry.clipped > 0 and 2 * entry.clipped >= entry.count:
         text = f"{name}: more than a hundredth of the values are at both ends of their range"
-        yield Fault("clipped", text, "record with less gain, or scale before values are cut off")
+        yield Fault("clipped", text, "record with less gain, or scale before values reach the limit")
     if entry.colours != 4 and entry.shares.min(initial=1.0) > WHITE and entry.neighbours:
-        text = f"{name} holds noise: no value is like its neighbours, so figures mean nothing"
+        text = f"{name} holds noise: no value resembles its neighbours, so figures mean nothing"
         yield Fault("noise", text, _REAL, is_certain=False)
 
 
@@ -236,7 +236,7 @@ def _colours(entry: InputSummary, pair: np.ndarray | None) -> Iterator[Fault]:
     gaps = [means[0] - means[2] for means in both]
     if all(abs(g) > 0.05 * abs(m.mean()) for g, m in zip(gaps, both, strict=True)) and gaps[0] * gaps[1] < 0:
         order = "RGB" if gaps[0] > 0 else "BGR"
-        text = f"the network subtracts means in the order of {order}, and the samples are in reverse order"
+        text = f"the network subtracts means in the order {order}, but the samples have the reverse order"
         yield Fault("colours", text, f"are they {order[::-1]}? then reverse the channels", is_certain=False)
 
 
@@ -255,15 +255,15 @@ def _form(entry: InputSummary) -> Iterator[Fault]:
     name, words = entry.tensor.name, ("NHWC", "NCHW")
     stated, actual = words[picture.is_planar], words[not picture.is_planar]
     if picture.channels == 1 or best == 2:
-        text = f"input {name!r} has {picture.rows} rows of {picture.columns}, and rows of the samples have "
-        yield Fault("turned", f"{text}{picture.rows} values", "exchange rows and columns of the arrays")
+        text = f"input {name!r} has {picture.rows} rows of {picture.columns}, but the samples have rows of "
+        yield Fault("turned", f"{text}{picture.rows} values", "swap rows and columns of the arrays")
         return
     fix = "apply .transpose(2, 1, 0) to each array"
     if best == 1:
         axes = "(2, 0, 1)" if picture.is_planar else "(1, 2, 0)"
         option = f"{spell('desired_input_layout')} {quote(name)} {actual}"
         fix = f"apply .transpose{axes} to each array, or convert with {option}"
-    yield Fault("layout", f"input {name!r} is {stated}, and the samples hold {actual}", fix)
+    yield Fault("layout", f"input {name!r} is {stated}, but the samples are {actual}", fix)
 
 
 def _response(
@@ -317,6 +317,6 @@ def _near_copies(calibration: Calibration, summary: SampleSummary) -> Iterator[F
     near = sum(float(row[:-1].min()) < NEAR * min(usual, row[-1]) for row in nearest)
     if 2 * near >= len(measured):
         text = (
-            f"{near} of {len(measured)} held-out samples are near copies of others, so figures are too good"
+            f"{near} of {len(measured)} held-out samples are almost copies of others, so figures are too good"
         )
         yield Fault("copies", text, f"give other samples as {spell('report_list')}", is_certain=False)

@@ -192,7 +192,9 @@ class InputSummary:
             numbers += f", by channel {' '.join(f'{value:.3g}' for value in self.channels)}"
         yield f"input {self.tensor.name!r}: {count} of {self.tensor.dtype}, {numbers}"
         copies = self.count - len(set(self.digests.values()))
-        alike = f"{copies} repeat{'s' if copies == 1 else ''} another one" if copies else "no two are equal"
+        alike = (
+            f"{copies} repeat{'s' if copies == 1 else ''} another sample" if copies else "no two are equal"
+        )
         constant = f"{len(self.constants)} constant" if self.constants else "none is constant"
         yield f"input {self.tensor.name!r}: {alike}, {constant}, no NaN"
 
@@ -231,9 +233,10 @@ class SampleSummary:
             rows = self.rows.get(name)
             if rows is not None and not -rows <= array.min(initial=0) <= array.max(initial=0) < rows:
                 raise UsageError(
-                    f"holds {array.min()} to {array.max()}, and chooses from a table of {rows} rows",
+                    f"holds {array.min()} to {array.max()}, but indexes a table of {rows} rows",
                     where=f"calibration sample {number}, input {name!r}",
-                    fix="give tokens of the network's own tokenizer, and each array to its input",
+                    fix="give tokens of the network's own tokenizer, and check which array belongs to "
+                    "which input",
                 )
             if is_one_more:
                 entry.add(number, array)

@@ -385,7 +385,7 @@ def _npy(path: Path, graph: Graph, optional: Collection[str]) -> list[_Column]:
     if len(inputs) != 1:
         names = ", ".join(tensor.name for tensor in graph.inputs)
         raise UsageError(
-            f"holds one array, and the model has {len(graph.inputs)} inputs",
+            f"holds one array, but the model has {len(graph.inputs)} inputs",
             where=str(path),
             fix=f"save an .npz with one array for each of: {names}",
         )
@@ -444,17 +444,16 @@ def _column(opened: Callable[[], IO[bytes]], tensor: Tensor, where: str) -> _Col
         raise UsageError(f"holds {dtype}, not numbers", where=where, fix="save an array of numbers")
     if fortran and len([dim for dim in shape if dim > 1]) > 1:
         raise UsageError(
-            "is in column-major order, which cannot be read sample by sample",
+            "is in column-major order, and xdlc cannot read samples from it",
             where=where,
             fix="save numpy.ascontiguousarray(array)",
         )
     division = _divided(shape, tensor)
     if division is None:
         raise UsageError(
-            f"has shape {list(shape)}, input {tensor.name!r} has {list(tensor.shape)}",
+            f"has shape {list(shape)}, but input {tensor.name!r} has {list(tensor.shape)}",
             where=where,
             fix=_fix(shape, tensor),
-            code="XD206",
         )
     return _Column(opened, tensor, *division, dtype, where)
 

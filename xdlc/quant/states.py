@@ -82,15 +82,15 @@ def sequence_notes(
     names = dict.fromkeys(chain(*samples.filled))
     if names:
         yield (
-            f"state {', '.join(map(repr, names))}: each sample was calibrated with the value that the "
-            "one before has left; a sample that holds a value begins a new sequence"
+            f"state {', '.join(map(repr, names))}: each calibration sample starts with the value that the "
+            "previous sample left; a sample with its own value starts a new sequence"
         )
     if not figures:
         return
     if not any(samples.filled[1:STEPS]):
         yield (
-            "figures are of single steps; for errors that are fed back, give samples in the order of time "
-            "without values of states"
+            "figures count single steps; to measure errors that are fed back, give samples in the order of "
+            "time without values of states"
         )
         return
     steps = kept.first(STEPS)
@@ -103,8 +103,8 @@ def sequence_notes(
             continue
         if noise.db < min(figure.sqnr - DRIFT_DB, FAIR_DB) or noise.db < LOST_DB <= figure.sqnr:
             yield (
-                f"warning: output {figure.output!r} is at {noise.db:.1f} dB over {len(steps)} steps, "
-                f"{figure.sqnr:.1f} dB by single steps: errors of states add up when they are fed back"
+                f"warning: output {figure.output!r} is at {noise.db:.1f} dB over {len(steps)} steps, but "
+                f"{figure.sqnr:.1f} dB by single steps: errors of states add up"
             )
 
 

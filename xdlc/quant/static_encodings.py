@@ -99,8 +99,8 @@ def _given(op: Op, tensor: Tensor, encoding: Encoding, stated: DType | None, pla
             if dtype.is_signed is signed:
                 return stored_form(dtype, encoding)
     raise ConstraintError(
-        f"{tensor.name!r} has an encoding of {bits} bits ({type(encoding).__name__}); "
-        f"the definition supports {place}",
+        f"{tensor.name!r} has an encoding of {bits} bits ({type(encoding).__name__}); its definition "
+        f"supports {place}",
         where=f"op {op.name!r} ({op.package}::{op.type})",
         fix="omit the encoding, or name its type in the configuration",
         node=op.name,
@@ -288,15 +288,15 @@ class StaticEncodings:
             largest, name, *_ = max(self._clipped)
             part = sum(layer[2] for layer in self._clipped) / sum(layer[3] for layer in self._clipped)
             yield (
-                f"weights of {len(self._clipped)} layer(s): {100 * part:.2g} % are clipped, the "
-                f"largest is {largest:.3g} times the end of its scale, in {name!r}; "
+                f"weights of {len(self._clipped)} layer(s): xdlc clips {100 * part:.2g} %, and the largest "
+                f"is {largest:.3g} times the end of its scale, in {name!r}; "
                 f"{spell('param_quantizer_calibration', 'min-max')} clips none"
             )
         for why, grown in self._grown.items():
             (factor, name, _), count = max(grown), sum(layer[2] for layer in grown)
             yield (
-                f"weights of {len(grown)} layer(s): {count} scale(s) grew so that {why}, most by a factor of "
-                f"{factor:.4g} in {name!r}"
+                f"weights of {len(grown)} layer(s): {count} scale(s) grew so that {why}, most by a factor "
+                f"of {factor:.4g} in {name!r}"
             )
 
     def _bias(self, op: Op, tensor: Tensor, decision: Decision) -> QuantType:
@@ -316,8 +316,8 @@ class StaticEncodings:
         clipped = clipped_biases(values, encoding)
         if clipped:
             decision.notes.append(
-                f"{clipped} of {tensor.size} biases of {op.name!r} are beyond 32 bits in steps of input "
-                "scale times weight scale and were clipped"
+                f"xdlc clipped {clipped} of {tensor.size} biases of {op.name!r}, because they exceed 32 "
+                "bits in steps of input scale times weight scale"
             )
         return SFIXED32, encoding
 

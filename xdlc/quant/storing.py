@@ -163,8 +163,8 @@ def store(plan: Plan, means: Mapping[Tensor, Array], *, convolves: bool = True) 
     notes += _store_floats(plan.main, plan.options.float_bitwidth)
     for part in plan.inner:
         notes += [
-            f"graph {part.graph.name!r} stays float: no sample has run it, so the range of {tensor.name!r} "
-            "is unknown"
+            f"graph {part.graph.name!r} stays float: no sample ran it, so the range of {tensor.name!r} is "
+            "unknown"
             for tensor in part.unseen[:1]
         ]
         if part.decision is not None:
@@ -189,8 +189,8 @@ def _store_decision(part: GraphPlan, means: Mapping[Tensor, Array]) -> None:
     convert_moves(graph, placement)
     if multiplied := [op for op in list(graph.ops) if op.type == "Prelu" and multiply_slopes(graph, op)]:
         decision.notes.append(
-            f"{len(multiplied)} Prelu follow depthwise convolutions by 1, such as {multiplied[0].name!r}: "
-            "HTP supports slopes of 16 bits only after a product"
+            f"xdlc put {len(multiplied)} Prelu after depthwise convolutions by 1, such as "
+            f"{multiplied[0].name!r}: HTP supports 16-bit slopes only after a product"
         )
 
 
@@ -400,7 +400,7 @@ def _convert_after(graph: Graph, op: Op, index: int, source: Tensor) -> None:
     graph.set_output(op, index, moved)
     if graph.tensors.get(result.name) is not result:  # nobody reads it
         return
-    origin = Origin(op.origin.nodes, f"{op.name!r} keeps the encoding that it reads")
+    origin = Origin(op.origin.nodes, f"{op.name!r} keeps the encoding of its input")
     graph.insert_after(op, make_op(graph, "Convert", [moved], [result], name=f"{name}_op", origin=origin))
 
 

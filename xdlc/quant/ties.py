@@ -236,7 +236,7 @@ def _unlike(text: str) -> UsageError:
     return UsageError(
         f"{text}: they cannot share one encoding",
         where=spell("tie"),
-        fix=f"give the ops that write and read them the same width with {spell('act_bitwidth_of')}",
+        fix=f"give the ops that write and read them one width with {spell('act_bitwidth_of')}",
     )
 
 
@@ -263,4 +263,4 @@ def tie_notes(graph: Graph, ties: Iterable[Tie]) -> Iterator[str]:
         if tie.is_asked:
             raise _unlike(forms)
         if all(end.dtype.is_fixed for end in (ends[0], unlike[0])):
-            yield f"warning: a state is rounded anew in each step: {forms} have different encodings"
+            yield f"warning: each step rounds a state again: {forms} have different encodings"

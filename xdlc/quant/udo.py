@@ -207,7 +207,7 @@ class UdoConstraints:
         if not self.is_known(op):
             return f"the model holds no definition of {op.package}::{op.type}"
         if self.places[op.package, op.type].on_cpu:
-            return "its definition names no DSP, and fixed point has no benefit on the CPU"
+            return "its definition names no DSP, and fixed point brings nothing on the CPU"
         tensors, places = (*op.inputs, *op.outputs), (*self.inputs(op), *self.outputs(op))
         named = [
             str(place)
@@ -333,8 +333,8 @@ def one_scale_notes(parts: Sequence[GraphPlan]) -> list[str]:
     if not names:
         return []
     return [
-        "static data of UDOs have one scale, since definitions do not name the axis of channels; "
-        f"{spell('quantization_overrides')} can give them one per channel "
+        "static data of UDOs get one scale, because definitions do not name the channel axis; "
+        f"{spell('quantization_overrides')} can give each channel a scale "
         f"({listed(list(dict.fromkeys(names)))})"
     ]
 
@@ -368,7 +368,7 @@ def _statics(op: Op, precision: Precision) -> list[tuple[Tensor, Place]]:
 def _notes(op: Op, placement: Placement, precision: Precision) -> Iterator[str]:
     others = precision.udos.elsewhere.get((op.package, op.type))
     if others:
-        yield f"is not for the DSP of the target: its definition names {', '.join(others)}"
+        yield f"does not support the DSP of the target: its definition names {', '.join(others)}"
     ports = placement.ports.get(op)
     if ports is None:
         if op in placement.reasons:
@@ -399,7 +399,10 @@ def _static_notes(op: Op, precision: Precision) -> Iterator[str]:
     for _, place in _statics(op, precision):
         dtype = place.static(requested)
         if dtype is None and place.static_types():
-            yield f"keeps {place.name!r} float, as 4 bits were not requested: its definition supports {place}"
+            yield (
+                f"keeps {place.name!r} float, because nothing requested 4 bits: its definition supports "
+                f"{place}"
+            )
         elif dtype is not None and dtype.bits not in (requested, 32):
             bits = f"{dtype.bits} bits, not {requested}"
             yield f"stores {place.name!r} with {bits}: its definition supports {place}"

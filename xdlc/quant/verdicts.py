@@ -58,6 +58,9 @@ MOST_CHANNELS = 64
 MOST_VECTORS = 1024
 """Embeddings whose neighbours are compared."""
 
+LEAST_ROWS = 20
+"""Fewer rows with labels are too few to judge by."""
+
 _Z = 1.645
 """Standard errors of the one-sided bound of 95 %."""
 
@@ -76,6 +79,7 @@ class Verdict:
         doubt: Why the samples are too few to judge by; empty: they are enough.
         place: The part of the output that keeps least; empty: the whole.
         equal: Share of equal labels, or of rows with the same largest element; None: neither counts.
+        rows: How many labels or rows that share is of.
         kind: What it was taken for.
         output: Its name.
     """
@@ -86,6 +90,7 @@ class Verdict:
     doubt: str = ""
     place: str = ""
     equal: float | None = None
+    rows: int = 0
     kind: OutputKind = OutputKind.SIGNAL
     output: str = ""
 
@@ -103,6 +108,11 @@ class Verdict:
         """Return the measures in a few words."""
         text = ", ".join(filter(None, (self.words, self.doubt)))
         return f"{self.place}: {text}" if self.place else text
+
+
+def too_few(rows: int) -> str:
+    """Return that rows are too few to judge by; empty: they are enough."""
+    return "" if rows >= LEAST_ROWS else f"too few samples to judge ({rows})"
 
 
 def is_picture(shape: Sequence[int]) -> bool:
@@ -144,7 +154,7 @@ def verdict_of(kind: OutputKind, pairs: Pairs, threshold: float, *, is_certain: 
         NEAR if threshold else 0.0, SAME * max(float(np.abs(exact).max(initial=0.0)) for exact, _ in pairs)
     )
     if kind is not OutputKind.LABELS and _spread(pairs, 0) > least and not _spread(pairs, 1):
-        return replace(verdict, kept=0.0, at_most=0.0, words="constant where float is not")
+        return replace(verdict, kept=0.0, at_most=0.0, words="constant, but not in float")
     return verdict
 
 
@@ -174,7 +184,8 @@ def _of_labels(pairs: Pairs, threshold: float) -> Verdict:
     if len(labels) < len(pairs):
         return Verdict(0.0, 0.0, "different numbers of labels", equal=0.0)
     equal = float(np.mean([same.mean() for _, _, same in labels]))
-    return replace(_agreement(labels, f"{equal:.1%} equal"), equal=equal)
+    rows = sum(same.size for _, _, same in labels)
+    return replace(_agreement(labels, f"{equal:.1%} equal"), equal=equal, rows=rows)
 
 
 def _of_classes(pairs: Pairs, threshold: float) -> Verdict:
@@ -192,7 +203,7 @@ def _of_classes(pairs: Pairs, threshold: float) -> Verdict:
     verdict = _agreement(labels, f"top-1 equal in {equal / total:.1%}")
     is_lost = float(np.median([sqnr(exact, rounded) for exact, rounded in pairs])) < LOST_DB
     at_most = verdict.kept if is_lost else verdict.at_most
-    return replace(verdict, at_most=at_most, equal=equal / total)
+    return replace(verdict, at_most=at_most, equal=equal / total, rows=total)
 
 
 def _agreement(labels: Sequence[tuple[Array, Array, Array]], words: str) -> Verdict:
@@ -221,7 +232,7 @@ def _agreement(labels: Sequence[tuple[Array, Array, Array]], words: str) -> Verd
         texts = sum(bool(same.all()) for _, _, same in labels)
         kept_texts, at_most_texts = _share(texts, len(labels))
         kept, at_most = min(kept, kept_texts), min(at_most, at_most_texts)
-        words = f"{words}, {texts} of {len(labels)} samples without a change"
+        words = f"{words}, {texts} of {len(labels)} samples are equal"
     return Verdict(kept, at_most, words, doubt)
 
 
@@ -229,7 +240,7 @@ def _of_shares(shares: Sequence[float], words: str) -> Verdict:
     """Measure agreement of pictures by the mean and the worst, which counts half."""
     mean, least = sum(shares) / len(shares), min(shares)
     kept = min(mean, (1.0 + least) / 2)
-    return Verdict(kept, kept, f"{words} {mean:.3f}, of the worst sample {least:.3f}")
+    return Verdict(kept, kept, f"{words} {mean:.3f}, worst sample {least:.3f}")
 
 
 def _of_map(pairs: Pairs, threshold: float) -> Verdict:
@@ -267,7 +278,7 @@ def _of_scores(pairs: Pairs, threshold: float) -> Verdict:
         false += int(np.count_nonzero(wrong)) - missed
     if not real and not false:
         return _doubtful(pairs, f"no score above {threshold:g} in float")
-    words = f"{real} scores above {threshold:g} in float, {lost} lost, {false} false"
+    words = f"{real} scores above {threshold:g} in float, {lost} lost, {false} wrong"
     return Verdict(*_share(agreed, total), words)
 
 
@@ -304,7 +315,9 @@ def _of_coordinates(pairs: Pairs, threshold: float) -> Verdict:
     kept = float(np.count_nonzero(ratios <= TOLERATED) / ratios.size)
     doubt = "" if len(pairs) >= FEW else f"{len(pairs)} sample{_shows(len(pairs))} no spread"
     largest = float(np.quantile(ratios, 0.95))
-    words = f"{kept:.1%} of coordinates off by less than {TOLERATED:g} of their spread, 95 % by {largest:.2f}"
+    words = (
+        f"{kept:.1%} of coordinates are off by less than {TOLERATED:g} of their spread, 95 % by {largest:.2f}"
+    )
     return Verdict(kept, kept, words, doubt)
 
 
@@ -342,7 +355,7 @@ def _of_embedding(pairs: Pairs, threshold: float) -> Verdict:
     np.fill_diagonal(rounded_alike, -np.inf)
     behind = alike.max(axis=1) - alike[np.arange(len(places)), rounded_alike.argmax(axis=1)]
     nearest, at_most = _share(float(np.count_nonzero(behind <= NEAR / 2)), len(places))
-    words = f"cosine {plain:.4f}, {kept:.4f} about the mean, {nearest:.1%} have the same neighbour"
+    words = f"cosine {plain:.4f}, {kept:.4f} about the mean, {nearest:.1%} have the same nearest neighbour"
     return Verdict(min(kept, nearest), min(kept, at_most), words)
 
 
@@ -371,7 +384,7 @@ def _of_signal(pairs: Pairs, threshold: float) -> Verdict:
     for channel in _small_channels(pairs):
         noise = Noise.of([(exact[..., channel], rounded[..., channel]) for exact, rounded in pairs])
         if noise.kept < verdict.kept:
-            place = f"channel {channel} of the last axis, whose values are small"
+            place = f"channel {channel} of the last axis, which has small values"
             verdict = Verdict(noise.kept, noise.kept, f"{noise.db:.1f} dB", place=place)
     return verdict
 

@@ -93,7 +93,6 @@ def _finite(values: Range, tensor: Tensor) -> Range:
             "holds NaN or infinite values, which no encoding can hold",
             where=f"static tensor {tensor.name!r}",
             fix="correct the weights in the source model",
-            code="XD305",
         )
     return values
 
@@ -236,7 +235,7 @@ def why_no_blocks(op: Op, weight: Tensor, size: int) -> str | None:
     elif op.type == "Conv2d" and weight.shape[:2] == (1, 1) and op.param("group", 1) == 1:
         dim = weight.shape[2]
     else:
-        return "only Conv2d of 1x1 without groups and FullyConnected have scales per block"
+        return "only 1x1 Conv2d without groups and FullyConnected support scales per block"
     if dim % size:
         return f"its {dim} input channels are not a multiple of {size}"
     return None
@@ -377,7 +376,7 @@ def weight_form(
         if reason is None:
             notes += _note_on_parts(op, tensor, options)
             return _in_blocks(op, tensor, fitted, options)
-        notes.append(f"weights of {op.name!r} have one scale per channel, not per block: {reason}")
+        notes.append(f"weights of {op.name!r} get one scale per channel, not per block: {reason}")
     schema = legacy(options.param_quantizer_calibration)[1]
     if schema != "symmetric":
         schema = options.param_quantizer_schema
@@ -413,7 +412,7 @@ def _asymmetric_range(tensor: Tensor, options: QuantOptions) -> Range:
 
 def _why_not_in_blocks(op: Op, tensor: Tensor, fitted: WeightFit, options: QuantOptions) -> str | None:
     if options.use_lpbq and fitted.bits != LPBQ_BITS:
-        return f"LPBQ is for weights of {LPBQ_BITS} bits, these have {fitted.bits}"
+        return f"LPBQ needs weights of {LPBQ_BITS} bits, but these have {fitted.bits}"
     return why_no_blocks(op, tensor, options.weights_block_size or 1)
 
 
@@ -423,8 +422,9 @@ def _note_on_parts(op: Op, tensor: Tensor, options: QuantOptions) -> list[str]:
     if not options.use_lpbq or block_parts(size, features // size):
         return []
     return [
-        f"HTP computes blocks of {size} of {features} channels wrongly: weights of {op.name!r} are prepared "
-        "with 8 bits and a scale per channel; 4 bits need blocks of 16 or 32, and a multiple of 32 channels"
+        f"HTP computes blocks of {size} of {features} channels wrongly: xdlc prepares weights of "
+        f"{op.name!r} with 8 bits and a scale per channel; for 4 bits use blocks of 16 or 32, and a "
+        "multiple of 32 channels"
     ]
 
 

@@ -141,8 +141,8 @@ def quantize_weights(model: Model, precision: Precision, options: QuantOptions) 
                 expanded.setdefault(bits, []).append(repr(op.name))
     for bits, names in expanded.items():
         notes.append(
-            f"HTP computes blocks of {options.weights_block_size} of {bits} bits wrongly: weights of "
-            f"{listed(names)} are prepared as float16; blocks of a multiple of {WORD // bits} stay integers"
+            f"HTP computes blocks of {options.weights_block_size} of {bits} bits wrongly: xdlc prepares "
+            f"weights of {listed(names)} as float16; blocks of a multiple of {WORD // bits} stay integers"
         )
     if not count:
         raise UsageError(
@@ -150,7 +150,7 @@ def quantize_weights(model: Model, precision: Precision, options: QuantOptions) 
             where=spell("weights_only"),
             fix="omit it, or quantize the float model",
         )
-    return [f"weights of {count} op(s) are quantized, activations stay float", *notes]
+    return [f"xdlc quantizes weights of {count} op(s), activations stay float", *notes]
 
 
 def _float_weight(graph: Graph, op: Op) -> Tensor | None:

@@ -41,7 +41,7 @@ def check_shape(tensor: Tensor, shape: Sequence[int]) -> None:
         UsageError: If it does not; its fix states how the array is made to fit.
     """
     if tuple(shape) != tensor.shape and not fits(shape, tensor.shape, tensor.dynamic_axes):
-        problem = f"needs shape {list(tensor.shape)}, got {list(shape)}"
+        problem = f"needs shape {list(tensor.shape)}, but has {list(shape)}"
         if is_permuted(shape, tensor.shape):
             problem += ": its axes are in another order"
         fix = shape_fix(shape, tensor.shape, tensor.dynamic_axes)
@@ -169,12 +169,12 @@ def size_problem(path: object, size: int, unit: int, tensor: Tensor, kind: str) 
     if len(tensor.dynamic_axes) > 1:
         return (
             f"{title} has {len(tensor.dynamic_axes)} dynamic dimensions ({shown(tensor)} of {kind}), which "
-            "do not follow from a raw file",
+            "a raw file does not state",
             f"save the array as .npy, which has its shape, or convert with {spell('input_dims')}",
         )
     multiple = " or a multiple of it" if tensor.dynamic_axes else ""
     return (
-        f"{title} expects {unit}{multiple} ({shown(tensor)} of {kind})",
+        f"{title} needs {unit}{multiple} ({shown(tensor)} of {kind})",
         "write the file in the type and layout of the input; xdlc-info shows both",
     )
 
@@ -215,7 +215,7 @@ def read_header(file: IO[bytes], where: str) -> Header:
         raise unreadable(where, f"its header has {length} bytes")
     found = _fields(file.read(length).decode("latin-1"))
     if found is None:
-        raise unreadable(where, "its header is not that of an array of numbers")
+        raise unreadable(where, "its header does not describe an array of numbers")
     descr, order, dims = found
     try:
         dtype = np.dtype(descr)

@@ -223,9 +223,9 @@ def type_problem(tensor: Tensor, dtype: Any) -> UsageError:
     stored = tensor.dtype.numpy
     if tensor.dtype.is_fixed:
         fix = f"give real numbers as array.astype('float32'), or stored values as {stored}"
-        return UsageError(f"needs float32 or stored {stored} for {tensor.dtype}, got {dtype}", fix=fix)
+        return UsageError(f"needs float32 or stored {stored} for {tensor.dtype}, but has {dtype}", fix=fix)
     real = "float32" if as_float(tensor.dtype) else stored
-    return UsageError(f"needs {real} for {tensor.dtype}, got {dtype}", fix=f"give array.astype('{real}')")
+    return UsageError(f"needs {real} for {tensor.dtype}, but has {dtype}", fix=f"give array.astype('{real}')")
 
 
 class AdjustableSession:
@@ -249,7 +249,7 @@ class AdjustableSession:
         graph = model.main
         if has_control_flow(graph):
             raise UsageError(
-                "runs other graphs, whose encodings cannot be fed",
+                "runs other graphs, and you cannot feed their encodings",
                 where=f"graph {graph.name!r}",
                 fix="use CpuSession",
             )

@@ -163,17 +163,19 @@ def lists_of(lists: Path, graphs: Sequence[str]) -> dict[str, Path]:
         UsageError: If there are more lists than graphs, or none, or there is no graph.
     """
     if not graphs:
-        fix = f"use the DLC that its caches were made from, or run a cache: {spell('runtime', 'htp')}"
-        raise UsageError("the model holds no graph, only records", where=str(lists), fix=fix)
+        fix = f"use the DLC that its caches came from, or run a cache: {spell('runtime', 'htp')}"
+        raise UsageError("the model has no graph, only records", where=str(lists), fix=fix)
     parts = os.fspath(lists).split(",")
     if len(parts) == 1 or os.path.isfile(lists):
         return {graphs[0]: lists}
     if len(parts) > len(graphs):
-        fix = f"give one list for each graph, and __ for a graph that should not run: {', '.join(graphs)}"
-        raise UsageError(f"{len(parts)} input lists for {len(graphs)} graph(s)", where=str(lists), fix=fix)
+        fix = f"give one list for each graph, and __ for a graph to skip: {', '.join(graphs)}"
+        raise UsageError(
+            f"{len(parts)} input lists do not fit {len(graphs)} graph(s)", where=str(lists), fix=fix
+        )
     paths = {name: Path(part) for name, part in zip(graphs, parts, strict=False) if part != "__"}
     if not paths:
-        raise UsageError("no graph is to run", where=str(lists), fix="give the list of one graph")
+        raise UsageError("no graph has a list", where=str(lists), fix="give the list of one graph")
     return paths
 
 
@@ -207,6 +209,10 @@ def read_input_list(
             problems.append(error)
         if len(problems) >= MOST_PROBLEMS:
             break
+    missing = [problem for problem in problems if problem.code == "XD803"]
+    if len(missing) > 1:  # one cause: the current folder
+        missing[0].problem += f", nor {len(missing) - 1} other file(s) of the list"
+        problems = [problem for problem in problems if problem not in missing[1:]]
     raise_all(problems, where=str(path))
     if not lines:
         raise UsageError(
@@ -251,7 +257,7 @@ def _split(text: str) -> tuple[tuple[str, ...], tuple[str, ...], list[tuple[int,
     quoted = sum(len(line) for _, line in numbered if "'" in line or '"' in line)
     if len(numbered) > MOST_LINES or quoted > MOST_QUOTED:
         problem = f"has more than {MOST_LINES} lines, or {MOST_QUOTED} characters in lines with quotes"
-        raise UsageError(f"the input list {problem}", fix="divide it, or name files without blanks")
+        raise UsageError(f"the input list {problem}", fix="split it, or name files without blanks")
     return tuple(ops), tuple(tensors), numbered
 
 
@@ -274,10 +280,9 @@ def _files(
             needed = [name for name in inputs if name not in optional]
             if len(needed) != 1:
                 raise UsageError(
-                    f"the model has {len(inputs)} inputs, and {word!r} does not name one",
+                    f"the model has {len(inputs)} inputs, and {word!r} names none of them",
                     where=where,
                     fix="write name:=path for each of: " + ", ".join(inputs),
-                    code="XD206",
                 )
             name, rest = needed[0], word
         if name not in inputs:
@@ -319,7 +324,11 @@ def _size(path: Path, where: str) -> int:
         with open_file(path) as file:
             return os.fstat(file.fileno()).st_size
     except StorageError as error:
-        raise StorageError(f"{path} {error.problem}", where=where, fix=FIX_PATH, code="XD803") from error
+        folders = Path(where.rpartition(":")[0]).absolute().parents
+        near = next((folder for folder in folders if (folder / path).is_file()), None)
+        fix = FIX_PATH if near is None else f"run the tool in {near}, where the path starts"
+        code = "XD803" if isinstance(error.__cause__, FileNotFoundError) else "XD801"
+        raise StorageError(f"{path} {error.problem}", where=where, fix=fix, code=code) from error
 
 
 def _checked(path: Path, tensor: Tensor, native: bool, where: str) -> InputFile:
@@ -372,7 +381,7 @@ def _checked_npy(path: Path, tensor: Tensor, native: bool, where: str) -> InputF
     shape = array_files.of_array(array.shape, tensor)
     if shape is None or array.dtype.kind not in "biuf":
         raise UsageError(
-            f"{path} holds {array.dtype} {list(array.shape)}, input {tensor.name!r} has "
+            f"{path} holds {array.dtype} {list(array.shape)}, but input {tensor.name!r} needs "
             f"{array_files.shown(tensor)}",
             where=where,
             fix=array_files.shape_fix(array.shape, tensor.shape, tensor.dynamic_axes)
@@ -398,7 +407,8 @@ def _grouped(lines: Sequence[Mapping[str, InputFile]], graph: Graph, where: str)
         for file in line.values():
             if not file.tensor.dynamic_axes and file.shape != file.tensor.shape:
                 raise UsageError(
-                    f"{file.path} holds one item of a batch of {file.tensor.shape[0]}, other files do not",
+                    f"{file.path} holds one item of a batch of {file.tensor.shape[0]}, but other files "
+                    "hold whole batches",
                     where=where,
                     fix="give single items for all inputs and lines, or whole batches for all",
                 )

@@ -345,9 +345,7 @@ def _lower_op(graph: Graph, op: Op, b: Builder) -> XdlcError | None:
         )
     for tensor in op.inputs:
         if tensor is not None and not tensor.is_static and not b.orders(tensor):
-            return ModelError(
-                f"reads {tensor.name!r}, which no op has produced yet", where=describe(graph, op)
-            )
+            return ModelError(f"reads {tensor.name!r} before an op produces it", where=describe(graph, op))
     try:
         if b.quantized:
             for tensor in op.outputs:
@@ -379,5 +377,5 @@ def _misfit(graph: Graph, op: Op, error: Exception) -> ModelError:
     return ModelError(
         "; ".join(violations) or f"its operands and parameters do not fit together ({error})",
         where=describe(graph, op),
-        fix="make the DLC again with a converter that keeps to the operation's definition",
+        fix="make the DLC again with a converter that follows the operation's definition",
     )

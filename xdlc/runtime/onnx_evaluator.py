@@ -176,7 +176,7 @@ def _call(
     """
     left = _ALLOWANCE.get() or _Allowance()
     if left.seconds <= 0 or not left.deaths:
-        raise RefusedError("evaluating parts of the model takes too long, or crashes too often")
+        raise RefusedError("evaluating parts of the model needs too much time, or crashes too often")
     with content.shared_file() as file:
         with temporary_files():
             forms = content.write_arrays(file, operands)

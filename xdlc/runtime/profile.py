@@ -140,7 +140,7 @@ class Profiler:
             events = (json.loads(line.rstrip(",\n")) for line in lines if line.startswith("{"))
             for number, event in enumerate(events, 1):
                 if number >= _MOST:
-                    problem = f"ops are timed up to {_MOST} executions, and the runs have more"
+                    problem = f"xdlc times ops up to {_MOST} executions, but the runs have more"
                     raise BackendError(problem, where=f"graph {graph!r}", fix="profile fewer runs")
                 name = event["name"]
                 node = name.removesuffix(_KERNEL)

@@ -109,7 +109,7 @@ def _extra(graph: Graph, parts: Sequence[Partition], outputs: Iterable[str]) -> 
     had = {tensor.name for part in parts for tensor in part.graph.outputs}
     problems = [
         UsageError(
-            f"{name!r} is inside a section, whose values are not available",
+            f"{name!r} is inside a section, which does not return its values",
             where=f"graph {graph.name!r}",
             fix=f"run the model without {spell('use_aip', True)}",
         )
@@ -130,6 +130,6 @@ def _notices(sections: Sequence[PlacedSection]) -> tuple[str, ...]:
     if not foreign:
         return ()
     return (
-        f"the HTA code of layers {', '.join(foreign)} is the vendor's and runs on the device only: "
-        f"these layers run on the CPU",
+        f"layers {', '.join(foreign)} have the vendor's HTA code, which runs only on the device: here they "
+        "run on the CPU",
     )

@@ -267,9 +267,9 @@ class LoopMemory:
         most = self._most if factor > _STEEP else 3 * self._most
         if size * factor > most:
             raise BackendError(
-                f"the values that the loop carries have grown to {size} bytes; the largest size is {most}",
+                f"the values that the loop carries grew to {size} bytes, more than {most}",
                 where=self._where,
-                fix="make the condition of the loop end it earlier, or let an iteration pass on less",
+                fix="make the loop's condition end it earlier, or pass less data to the next iteration",
             )
 
 

@@ -42,7 +42,7 @@ def checked(seconds: float | None) -> float:
         )
     if seconds > LONGEST:
         logging.getLogger(__name__).warning(
-            "a loop time-out of %g s is requested; %g s is the largest one", seconds, LONGEST
+            "you requested a loop time-out of %g s; the largest is %g s", seconds, LONGEST
         )
     return min(float(seconds), LONGEST)
 
@@ -133,20 +133,20 @@ class Watch:
             BackendError: Naming the loop, and the innermost one if that is another.
         """
         if self._until is not None and time.monotonic() >= self._until:
-            raise BackendError("the run has not ended by its deadline", fix="give it more time")
+            raise BackendError("the run did not end by its deadline", fix="give it more time")
         if self._loops and time.monotonic() >= self._loops[0].deadline:
             raise self._overrun()
 
     def _overrun(self) -> BackendError:
         outer, inner = self._loops[0], self._loops[-1]
-        inside = f"; inside of it, {inner.where} has done {inner.done}" if inner is not outer else ""
+        inside = f"; inside it, {inner.where} did {inner.done}" if inner is not outer else ""
         longer = (
-            "make the condition of the loop end it, or reduce its work"
+            "make the loop's condition end it, or reduce its work"
             if self.timeout >= LONGEST
             else f"give it more time with {spell('loop_timeout')}, at most {LONGEST:g} s, or reduce its work"
         )
         return BackendError(
-            f"the loop has not ended after {self.timeout:g} s, with {outer.done} iterations done{inside}",
+            f"the loop did not end after {self.timeout:g} s, with {outer.done} iterations done{inside}",
             where=outer.where,
             fix=longer,
         )

@@ -218,7 +218,7 @@ def _of_number(number: int) -> Explanation:
     if number >> 16:
         if code not in table["names"]:
             return Explanation(shown, "unknown", *table["codes"]["other"])
-        shown += f", of which the low 16 bits are the code: {code}"
+        shown += f", and its low 16 bits are the code: {code}"
     starts = sorted(map(int, table["ranges"]))
     place = max(bisect_right(starts, code) - 1, 0)
     component, fix = table["ranges"][str(starts[place])]
@@ -322,7 +322,7 @@ def _grouped(lines: Iterable[str], where: str = "") -> list[Explanation]:
 def _of_file(path: Path) -> list[Explanation]:
     data = read_bytes(path, MOST_BYTES)
     if len(data) > MOST_BYTES:
-        _refuse(str(path), f"has more than {MOST_BYTES} bytes, which are not read")
+        _refuse(str(path), f"has more than {MOST_BYTES} bytes, which xdlc does not read")
     wide = data[:2] in (b"\xff\xfe", b"\xfe\xff")
     lines = data.decode("utf-16" if wide else "utf-8-sig", "replace").splitlines()
     return _grouped((line[:LONGEST_LINE] for line in lines), str(path))

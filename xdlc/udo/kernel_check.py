@@ -146,7 +146,7 @@ class _Operation:
             inferred = self._inferred(self._shapes, view)
         if inferred is None or any(None in spec.shape for spec in inferred):
             raise UsageError(
-                f"the shapes of the outputs of {name} are not known",
+                f"the shapes of the outputs of {name} are unknown",
                 fix=f"fill infer_{name} in jni/src/reg/shapes, or shape_{name} in {self._shapes.name}",
             )
         return inferred

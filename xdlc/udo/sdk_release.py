@@ -64,7 +64,7 @@ def check_releases(paths: Sequence[str | os.PathLike[str]], expected: str = "") 
     releases = {os.fspath(path): release_of(path) for path in paths}
     stated = {path: release for path, release in releases.items() if release}
     if not stated:
-        fix = "name op packages of the HTP or backends: libraries of the CPU and GPU need no SDK"
+        fix = "name op packages of the HTP or backends: libraries for the CPU and GPU need no SDK"
         raise BackendError("no SDK release is recorded", where=", ".join(releases), fix=fix)
     first = next(iter(stated))
     for path, release in stated.items():

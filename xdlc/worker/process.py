@@ -126,7 +126,7 @@ class Process:
                 answer = self._asked(request, files, time.monotonic() + timeout, timeout)
                 problems = [error_of(words) for words in answer.get("errors", ())]
             except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
-                how = "wrote into the line that answers go through"
+                how = "wrote into the line that carries answers"
                 death = ChildDiedError(how, self._tail())
                 self.end()
                 raise death from error

@@ -259,10 +259,10 @@ def test_missing_weights_are_told():
 @pytest.mark.parametrize(
     ("attributes", "problem"),
     [
-        ({"stride": -1}, "has the strides .* -1"),
-        ({"dilation_x": -3}, "has the dilation"),
-        ({"padding": -2}, "has the padding"),
-        ({"stride": 2**31 - 1, "stride_y": 2**31 - 1, "dilation_y": 2**31 - 1}, "has the padding"),
+        ({"stride": -1}, "has strides .* -1"),
+        ({"dilation_x": -3}, "has dilation"),
+        ({"padding": -2}, "has padding"),
+        ({"stride": 2**31 - 1, "stride_y": 2**31 - 1, "dilation_y": 2**31 - 1}, "has padding"),
         ({"groups": -1}, "attribute 'groups' is -1"),
     ],
 )
@@ -284,14 +284,14 @@ def test_slices_of_damaged_files_are_refused():
 @pytest.mark.parametrize(
     ("type", "attributes", "problem"),
     [
-        ("Neuron", {"type": "1"}, "'type' should be a whole number, is '1'"),
+        ("Neuron", {"type": "1"}, "'type' is '1', not a whole number"),
         (
             "Neuron",
             {"type": 4, "min_clamp": float("nan"), "max_clamp": 1.0},
-            "'min_clamp' should be a number",
+            "'min_clamp' is nan, not a number",
         ),
-        ("Concat", {"axis": 0.5}, "'axis' should be a whole number"),
-        ("Scaling", {"resize_mode": 0, "align_corners": [1, 0]}, "'align_corners' should be a whole number"),
+        ("Concat", {"axis": 0.5}, "'axis' is 0.5, not a whole number"),
+        ("Scaling", {"resize_mode": 0, "align_corners": [1, 0]}, "'align_corners' is .*, not a whole number"),
         ("ArgMax", {"op": [1, 2], "axis": 1}, "attribute 'op' is"),
         ("ElementwiseOp", {"op": 0, "coeffs": "1"}, "no attribute 'coeffs' that lists numbers"),
     ],

@@ -37,7 +37,7 @@ def test_entries_of_a_strided_slice_mean_what_their_masks_state():
 
 
 def test_a_position_outside_of_an_axis_that_is_dropped_is_refused():
-    with pytest.raises(ModelError, match="position 3 of 3"):
+    with pytest.raises(ModelError, match=r"position 3 .* axis 0"):
         strided((3, 4, 1), shrink_axis_mask=1)
 
 

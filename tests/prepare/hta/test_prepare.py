@@ -118,14 +118,14 @@ def test_problems_of_ranges_are_raised_together():
         prepare(residual(), "3-1,2-5")
     assert "3-1 is reversed" in str(caught.value)
     assert "overlap" in str(caught.value)
-    with pytest.raises(UsageError, match="the range 0-18 reaches beyond the last layer, which is 17"):
+    with pytest.raises(UsageError, match="the range 0-18 goes beyond the last layer, 17"):
         prepare(residual(), "0-18")
 
 
 def test_a_float_model_is_refused_with_one_error():
     net = Net()
     net.graph.add_output(net.conv(net.input(1, 4, 4, 3), 4))
-    with pytest.raises(ConstraintError, match="is not quantized: HTA computes on ufixed8"):
+    with pytest.raises(ConstraintError, match="is not quantized: HTA computes with ufixed8"):
         prepare(xdlc.Model({"net": net.graph}))
 
 
@@ -194,7 +194,7 @@ def test_a_section_computes_what_it_needs_beyond_its_border():
     notes = []
     prepared = prepare(residual(), "1-4", notify=notes.append)
     assert notes == [
-        "the section of layers 1-4 computes layers 0 too: all are computed as one",
+        "the section of layers 1-4 also computes layers 0",
     ]
     assert_same(residual(), prepared)
 
@@ -241,7 +241,7 @@ def test_batches():
     assert spans(prepare(model)) == [(HTA, 0, 1)]
     assert_same(model, prepare(model))
     (problem,) = prepare(model, "0-0").problems
-    assert "the batch is 2: expected all layers on HTA, Softmax excepted, found 1 not: 'conv2d1'" in str(
+    assert "the batch is 2: HTA must compute all layers but Softmax, and cannot compute 1: 'conv2d1'" in str(
         problem
     )
 
@@ -304,7 +304,7 @@ def test_another_order_has_fewer_sections():
     for ranges, text in (("0-1,3-5,7-9", "3 sections instead of 5"), (None, "3 sections instead of")):
         notes = []
         prepared = prepare(model, ranges, reorder=True, notify=notes.append)
-        assert any(text in note and "have other ids" in note for note in notes)
+        assert any(text in note and "have new ids" in note for note in notes)
         assert len(prepared.sections) == 3 < len(before.sections)
         assert_same(model, prepared)
         assert_same(prepared.model, prepared)

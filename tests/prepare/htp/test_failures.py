@@ -73,12 +73,12 @@ def test_a_crash_leaves_six_of_seven_done_and_says_which_failed(
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        ("os.kill(os.getpid(), signal.SIGKILL)", "fix: if memory ran out, free some"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "fix: if memory ran out, free memory"),
         ("raise MemoryError()", "the system refuses: no memory is left"),
         ("raise ValueError(7)", "ended with status 1 while compiling graph cnn; it printed"),
         (
             "garble(); os._exit(0)",
-            "wrote into the line that answers go through while compiling graph cnn",
+            "wrote into the line that carries answers while compiling graph cnn",
         ),
         ("return {'refused': []}", "ended well but left no cache"),
         (

@@ -101,7 +101,9 @@ def test_identical_cache_is_kept_and_another_of_ours_is_replaced_with_a_reason()
     assert again.model.metadata["history"] == second.model.metadata["history"]
     third = prepare_all(first, ["sm8650"], vtcm_override=2)
     (notice,) = third.notices
-    assert notice == ("sm8650: htp.cache.sm8650.0 was compiled with vtcm_mb 8 instead of 2; it is replaced")
+    assert (
+        notice == "sm8650: xdlc replaces htp.cache.sm8650.0, which was compiled with vtcm_mb 8 instead of 2"
+    )
     (entry,) = third.model.metadata["cacheList"]
     assert entry["graphs"][0]["graphBlobInfo"]["vtcmSize"] == 2
     assert cache_provenance.read(third.model)[name].vtcm_mb == 2
@@ -115,13 +117,13 @@ def test_cache_of_a_graph_that_changed_or_of_another_build_is_replaced() -> None
     entry["buildId"] = "v2.40.0"
     result = prepare_all(first, ["sm8650"])
     assert result.kept == ()
-    assert f"by build 'v2.40.0' of the vendor's library, installed is '{build}'" in result.notices[0]
+    assert f"from build 'v2.40.0' of the vendor's library, but build '{build}'" in result.notices[0]
     changed = result.model.clone()
     tensor = next(held for held in changed.main.tensors.values() if held.is_static)
     tensor.data = static("w", tensor.numpy() // 2).data
     again = prepare_all(changed, ["sm8650"])
     assert again.notices == (
-        "sm8650: htp.cache.sm8650.0 is of a graph that has changed since; it is replaced",
+        "sm8650: xdlc replaces htp.cache.sm8650.0, which belongs to an older form of the graph",
     )
     assert cache_provenance.read(again.model) != cache_provenance.read(result.model)
 
@@ -144,7 +146,7 @@ def test_cache_that_xdlc_did_not_make_is_replaced_only_if_told() -> None:
     assert alike.kept == ("sm8650",)
     assert "xdlc did not compile it" in alike.notices[0]
     assert cache_provenance.RECORD not in alike.model.records
-    with pytest.raises(UsageError, match="a cache for sm8650 already, not made by xdlc"):
+    with pytest.raises(UsageError, match="already has a cache for sm8650, not from xdlc"):
         prepare(first, ["sm8650"], vtcm_override=2)
     other = prepare(first, ["sm8650"], vtcm_override=2, overwrite_cache_records=True)
     assert list(cache_provenance.read(other)) == ["htp.cache.sm8650.0"]

@@ -92,8 +92,8 @@ def test_what_is_left_is_told_with_the_reason() -> None:
     plan = prepared.plans[0]
     assert (plan.cached, len(plan.partitions), plan.is_whole) == (3, 2, False)
     assert [(left.op, left.type) for left in plan.left] == [("softmax_s", "Softmax")]
-    assert prepared.notices[0] == "sm8550, sm8650: 3 of 4 ops are cached, in 2 partition(s)"
-    assert prepared.notices[1].startswith("sm8550, sm8650: left to the CPU: 1 Softmax ('softmax_s'): ")
+    assert prepared.notices[0] == "sm8550, sm8650: HTP runs 3 of 4 ops, in 2 partition(s)"
+    assert prepared.notices[1].startswith("sm8550, sm8650: the CPU runs 1 Softmax ('softmax_s'): ")
     assert prepared.notices[-1] == "1 tensor(s) between partitions are outputs now: 'a'"
     assert prepared.model.metadata["history"][-1]["args"]["partition"] == "True"
 
@@ -115,7 +115,7 @@ def test_where_all_is_taken_it_is_as_without_partition() -> None:
     assert list(parted.model.records) == list(plain.model.records)
     for name, record in plain.model.records.items():
         assert parted.model.records[name].numpy().tobytes() == record.numpy().tobytes()
-    assert parted.notices == ("sm8650: 5 of 5 ops are cached, in 1 partition(s)",)
+    assert parted.notices == ("sm8650: HTP runs 5 of 5 ops, in 1 partition(s)",)
 
 
 @needs_htp
@@ -268,7 +268,7 @@ def test_a_part_that_does_not_compile_is_cut_in_two(fake: Callable[..., Any]) ->
     ]
     assert [left.op for left in plan.left] == ["softmax_s"]
     assert work.marked == ["a", "b"]
-    told = "a partition is cut in two before 'elementwisebinary_c', for the compiler failed on it: finalize"
+    told = "splits a partition before 'elementwisebinary_c', because the compiler failed on it: finalize"
     assert any(told in notice for notice in work.notices())
     first, both, second, third = (
         ["conv2d_a"],

@@ -174,7 +174,7 @@ def test_what_is_no_source_is_refused():
 def test_a_name_has_one_encoding():
     entry = flat()["encodings"][0]
     assert len(read_overrides({"encodings": [entry, dict(entry)]}).entries) == 1
-    with pytest.raises(XdlcError, match="second encoding"):
+    with pytest.raises(XdlcError, match="second, different encoding"):
         read_overrides({"encodings": [entry, entry | {"y_scale": 0.2}]})
 
 

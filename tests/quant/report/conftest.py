@@ -36,7 +36,7 @@ def report():
             source="min-max of 4 samples",
             shared=("other", HOSTILE),
             shared_count=2,
-            heard="its readers saturate",
+            heard="its readers clip",
             histogram=Bars(-7.0, 0.5, (1, 0, 4, 900, 20, 3)),
         ),
         TensorReport(

@@ -15,6 +15,13 @@ def test_the_page_works_and_runs_nothing_else(report, tmp_path):
         assert rows[0].startswith("=1+1</script><img src=x")
         assert "\\u2028" in browser.value("document.querySelector('#rows .name').title")
 
+        assert browser.value("document.querySelector('.score .chip').innerText") == report.verdict
+        narrow = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+        browser.call("Emulation.setDeviceMetricsOverride", **narrow)
+        assert browser.value("document.querySelector('th[aria-sort]').offsetWidth") > 40
+        assert browser.value("document.documentElement.scrollWidth") == 390
+        browser.call("Emulation.clearDeviceMetricsOverride")
+
         browser.value("document.querySelector('[data-key=name]').click()")
         assert browser.value("document.querySelector('[aria-sort]').getAttribute('aria-sort')") == "ascending"
         browser.value("document.querySelector('[data-key=name]').click()")

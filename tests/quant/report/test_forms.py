@@ -18,7 +18,8 @@ def test_json_holds_every_field(report, tmp_path):
     path = tmp_path / "r.json"
     write(report, path)
     content = json.loads(path.read_text("ascii"))
-    assert list(content) == [field.name for field in fields(QuantReport) if field.name != "phrase"]
+    names = [field.name for field in fields(QuantReport) if field.name != "phrase"]
+    assert list(content) == [*names, "verdict"]
     assert content["schema"] == 1
     assert content["tensors"][0]["name"] == report.tensors[0].name
     assert content["tensors"][0]["cumulative"] == 12.346
@@ -93,14 +94,15 @@ def test_quantize_writes_the_report(net, tmp_path):
 def test_the_summary_says_what_is_worst_and_what_helps(report):
     lines = summary(report)
     assert len(lines) <= 10
-    assert lines[0].startswith("SQNR of the outputs: 11.0 dB on 3 held-out")
+    assert lines[0] == f"verdict: {report.verdict}; outputs at 11.0 dB"
     assert any(line.startswith("costs most") and "8.5 dB" in line for line in lines)
-    assert any(line.startswith("worst in itself") and "2.00% clipped" in line for line in lines)
+    assert any(line.startswith("largest own error") and "2.00% clipped" in line for line in lines)
     assert any(line.startswith("advice: activations cost most") for line in lines)
     assert any("clip more" in line for line in lines)
     weights = summary(replace(report, weights_only=11.2, activations_only=30.0))
     assert any(line.startswith("advice: weights cost most") for line in weights)
-    good = replace(report, sqnr=31.0, outputs=(replace(report.outputs[0], sqnr=31.0),))
+    calm = tuple(replace(tensor, clipped=None) for tensor in report.tensors)
+    good = replace(report, sqnr=31.0, outputs=(replace(report.outputs[0], sqnr=31.0),), tensors=calm)
     assert any("nothing needs to be done" in line for line in summary(good))
     for bad in (
         replace(good, lost=("output 'y', 4:6 of axis 1 is at 1.0 dB",)),
@@ -148,9 +150,33 @@ def test_each_line_is_phrased_once(report):
 def test_clipping_on_purpose_and_poor_softmax_results_are_no_reason_for_advice(report):
     tensors = tuple(replace(tensor, source="percentile 99.99 of 4 samples") for tensor in report.tensors)
     assert not any("clip more" in line for line in advice_of(replace(report, tensors=tensors)))
-    classes = replace(report.outputs[0], sqnr=5.8, judged=15.4, top1=1.0)
+    classes = replace(report.outputs[0], sqnr=5.8, judged=25.4, top1=1.0, rows=24)
     (line,) = advice_of(replace(report, tensors=tensors, outputs=(classes,)))
     assert "nothing needs to be done" in line
+
+
+VERDICTS = [  # dB, top-1, rows, whether an application loses what it reads
+    (31.0, 1.0, 24, False, "good"),
+    (31.0, 0.958, 24, False, "good"),
+    (31.0, 0.917, 24, False, "fair"),
+    (31.0, 0.667, 24, False, "poor"),
+    (31.0, 1.0, 24, True, "poor"),
+    (15.0, 1.0, 24, False, "fair"),
+    (9.0, 1.0, 24, False, "poor"),
+    (31.0, 1.0, 3, False, "too few samples to judge (3)"),
+    (9.0, 1.0, 3, False, "poor"),
+    (31.0, None, 0, False, "good"),
+]
+
+
+@pytest.mark.parametrize(("db", "top1", "rows", "is_lost", "verdict"), VERDICTS)
+def test_the_verdict_is_the_worse_of_db_and_agreement(report, db, top1, rows, is_lost, verdict):
+    output = replace(report.outputs[0], sqnr=db, judged=db, top1=top1, rows=rows, is_lost=is_lost)
+    rated = replace(report, outputs=(output,))
+    assert rated.verdict == rated.as_json()["verdict"] == verdict
+    assert summary(rated)[0].startswith(f"verdict: {verdict};")
+    if verdict != "good":
+        assert not any("nothing needs to be done" in line for line in summary(rated))
 
 
 def test_advice_names_the_few_ops_that_make_most_of_the_noise(report):

@@ -42,7 +42,7 @@ def test_names_are_not_taken_for_places_of_the_template(report):
 
 
 def test_without_scripts_there_is_a_summary(report, page):
-    assert "SQNR of the outputs: 11.0 dB" in page.texts["pre"]
+    assert "outputs at 11.0 dB" in page.texts["pre"]
 
 
 def test_the_same_report_makes_the_same_bytes(report, tmp_path):

@@ -143,7 +143,7 @@ def test_fewer_trials_are_said_to_be_fewer(net):
     decided = _decided(model, n.samples(2))
     report = measure(decided, n.samples(1, seed=3), trials=2)
     assert sum(tensor.sensitivity is not None for tensor in report.tensors) <= 2
-    assert report.unmeasured[0].startswith("sensitivity was measured for the 2 worst of")
+    assert report.unmeasured[0].startswith("measured sensitivity for the 2 worst of")
     assert measure(decided, n.samples(1, seed=3), trials=0).ops[0].sensitivity is None
 
 
@@ -285,7 +285,7 @@ def test_tensors_that_are_never_rounded_have_no_rounding(net):
     model = n.done(n.op("Prelu", [second, slope], second.shape, "y"))
     report = measure(_decided(model, n.samples(2)), n.samples(1, seed=3))
     joined = next(tensor for tensor in report.tensors if tensor.name == "second")
-    assert joined.heard == "not rounded: computed as one with y_op"
+    assert joined.heard == "not rounded: y_op"
     assert (joined.cumulative, joined.isolated, joined.sensitivity) == (None, None, None)
     op = next(op for op in report.ops if op.name == "second_op")
     assert op.sensitivity == op.sensitivity_weights
@@ -312,7 +312,7 @@ def test_graphs_that_run_others_are_measured_but_for_sensitivity(net):
     for name, operation in (("then", 4), ("other", 8)):
         model.add_graph(_called(net, name, operation))
     report = measure(_decided(model, n.samples(2)), n.samples(2, seed=3))
-    assert report.unmeasured == ("sensitivity was not measured: the graph runs other graphs",)
+    assert report.unmeasured == ("xdlc did not measure sensitivity: the graph runs other graphs",)
     assert report.sqnr > 10
     assert next(op for op in report.ops if op.name == "chosen_op").placement == "float"
 
@@ -337,7 +337,7 @@ def test_every_encoding_says_where_it_came_from(net):
     sources = {tensor.name: tensor.source for tensor in report.tensors}
     assert all(sources.values())
     assert sources["first_w"].startswith("range method ")
-    assert sources["first_b"] == "scale of the input times that of the weight"
+    assert sources["first_b"] == "product of the scales of input and weight"
 
 
 def test_ops_of_other_widths_are_told(net):
@@ -385,7 +385,7 @@ def test_large_networks_are_measured_with_fewer_samples(net, monkeypatch):
     monkeypatch.setattr(sys.modules["xdlc.quant.report.measure"], "WORK", 1)
     report = measure(_decided(model, n.samples(2)), n.samples(6, seed=3), trials=0)
     assert report.samples == 4
-    assert report.unmeasured[0] == "only 4 held-out samples were measured, because the network is large"
+    assert report.unmeasured[0] == "only 4 held-out samples, because the network is large"
 
 
 @pytest.mark.parametrize("samples", [[], [{}], [{"x": np.zeros((1, 2, 2, 4), np.float32)}]])

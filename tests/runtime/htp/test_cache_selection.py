@@ -95,7 +95,7 @@ def test_devices_that_are_not_known_or_have_no_htp() -> None:
     unknown = next(soc.name for soc in all_socs() if not soc.arch)
     choice = chosen(cached("sm8650"), unknown)
     assert not choice.records
-    assert f"architecture of {unknown}'s DSP is not known" in choice.reasons[0]
+    assert f"architecture of {unknown}'s DSP is unknown" in choice.reasons[0]
 
 
 def test_outputs_are_added_to_a_copy() -> None:

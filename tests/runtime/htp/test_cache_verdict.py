@@ -166,7 +166,7 @@ def test_cache_of_another_maker_is_compared_by_inputs_and_outputs() -> None:
     put_cache(model, "sm8650", noted=False)
     verdict = judged(model, "sm8650")
     assert verdict.usable
-    assert "graph's hash is not known" in str(verdict.unjudged[0])
+    assert "graph's hash is unknown" in str(verdict.unjudged[0])
     graph = model.metadata["cacheList"][0]["graphs"][0]
     original = described(model.main, 8)
     for key, value, said in (
@@ -197,7 +197,7 @@ def test_parts_of_a_graph_are_compared_as_parts() -> None:
     assert broken(judged(model, "sm8650", outputs=["y", "pool"])) == ["outputs"]
     gone = {part.name: GraphFacts(fingerprint(part), "cnn", ("gone",))}
     cache_provenance.write(model, {name: CacheFacts(gone, 8, 2, None, dlbc=False, xdlc="0.5.0")})
-    assert "ops that are there" in judged(model, "sm8650").reason
+    assert "ops that exist" in judged(model, "sm8650").reason
 
 
 def test_float_graph_on_a_soc_without_fp16() -> None:
@@ -260,7 +260,7 @@ def test_device_without_htp_is_said_once(device: str) -> None:
     ("options", "said"),
     [
         ({"mode": "lenient"}, "there is no mode 'lenient'"),
-        ({"sdk": "new"}, "'new' is no version"),
+        ({"sdk": "new"}, "'new' is not a version"),
     ],
 )
 def test_wrong_options_are_named(options: dict[str, str], said: str) -> None:
@@ -315,6 +315,6 @@ def test_graphs_beside_the_main_one_may_be_missing(noted: bool) -> None:
     model.add_graph(other)
     verdict = judged(model, "sm8650")
     assert verdict.usable
-    assert "graph: the record does not hold graph 'second'" in map(str, verdict.unjudged)
+    assert "graph: the record has no graph 'second'" in map(str, verdict.unjudged)
     swapped = Model(dict(reversed(model.graphs.items())), model.metadata, model.records)
-    assert "graph: found no graph 'second', accepted one that holds it" in judged(swapped, "sm8650").reason
+    assert "graph: found no graph 'second', accepted one that has it" in judged(swapped, "sm8650").reason

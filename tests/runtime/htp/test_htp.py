@@ -157,7 +157,7 @@ def test_known_values_beyond_32_bits_are_refused_with_op_and_value() -> None:
 @pytest.mark.parametrize(
     ("feeds", "said"),
     [
-        ({"X": X}, "no array for input 'x'; array 'X' is for no input"),
+        ({"X": X}, "no array for input 'x'; array 'X' belongs to no input"),
         ({"x": X[0]}, r"needs shape \[1, 8, 8, 4\], got \[8, 8, 4\]"),
     ],
 )
@@ -200,7 +200,9 @@ def test_other_machine_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_unknown_library_version_is_refused() -> None:
-    with pytest.raises(BackendError, match=r"QNN core API 2\.41\.0, known are 2\.36 .*2\.40 \(SDK 2\.51\)"):
+    with pytest.raises(
+        BackendError, match=r"QNN core API 2\.41\.0, but xdlc knows 2\.36 .*2\.40 \(SDK 2\.51\)"
+    ):
         library.known_release("core", (2, 41, 0))
     assert library.known_release("core", (2, 40, 7)) is library.RELEASES[-1]
 

@@ -135,7 +135,7 @@ def test_what_could_not_be_judged_is_told(prepared: Model) -> None:
     notices: list[str] = []
     with HtpSession(model, "sm8650", notify=notices.append) as session:
         assert session.record == "htp.cache.sm8650.0"
-        assert "graph's hash is not known" in notices[0]
+        assert "graph's hash is unknown" in notices[0]
 
 
 @pytest.mark.parametrize("make", MODELS, ids=NAMES)
@@ -188,7 +188,7 @@ def test_caches_that_share_weights_are_not_loaded_and_it_is_told() -> None:
     with HtpSession(shared, "sm8650", notify=notices.append) as session:
         assert session.record is None
     assert notices == [
-        "not used on sm8650: htp.cache.sm8650.0: the emulation loads no caches that share their weights",
+        "not used on sm8650: htp.cache.sm8650.0: the emulation cannot load caches that share their weights",
         "model is compiled for sm8650 now",
     ]
 

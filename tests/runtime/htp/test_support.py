@@ -71,7 +71,7 @@ def test_without_it_the_tables_speak() -> None:
         verdict = support.judge(cnn(quantized=quantized), SM8650)
         assert (verdict.judge, verdict.is_vendors, said(verdict)) == ("xdlc's tables of HTP", False, [])
     verdict = support.judge(refused(), SM8650)
-    assert said(verdict) == [("tile", "has a tensor of rank 6, HTP supports at most rank 5")]
+    assert said(verdict) == [("tile", "has a tensor of rank 6, but HTP supports at most rank 5")]
 
 
 @pytest.mark.parametrize("tables_only", [True, pytest.param(False, marks=needs_htp)])
@@ -109,7 +109,7 @@ def test_results_with_a_scale_per_channel_are_refused(tables_only: bool) -> None
     graph.append(make_op(graph, "Quantize", [x], [y], name="q"))
     graph.add_output(y)
     verdict = support.judge(Model({"g": graph}), SM8650, tables_only=tables_only)
-    assert said(verdict) == [("q", "its result has a scale per channel, HTP has one for all")]
+    assert said(verdict) == [("q", "its result has a scale per channel, but HTP needs one scale")]
 
 
 @pytest.mark.parametrize("tables_only", [True, pytest.param(False, marks=needs_htp)])
@@ -185,7 +185,7 @@ def test_open_extents_and_wide_integers_are_named() -> None:
     model = Model({"g": graph})
     assert said(support.judge(model, SM8650))[0] == (
         "add",
-        "input 1 ('wide') holds 1099511627776, HTP's integers have 32 bits",
+        "input 1 ('wide') holds 1099511627776, but HTP's integers have 32 bits",
     )
     assert model.main.outputs[0].dtype is dt.INT64  # the model is as it was
 

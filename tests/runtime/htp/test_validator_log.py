@@ -71,7 +71,7 @@ CASES = [
     (
         unary("Argmax", WIDE, axis=u32(7), keep_dims=b8(True)),
         "Param[0] has incorrect Value 7.",
-        "parameter 'axis' is 7, HTP accepts 0 to 3, for input 0 has rank 4",
+        "parameter 'axis' is 7, HTP accepts 0 to 3, because input 0 has rank 4",
         "change parameter 'axis'",
     ),
     (

@@ -122,14 +122,14 @@ def test_an_argument_without_a_form_is_refused(value: Any) -> None:
     [
         ({"entry": 3}, "entry", "has to be a string"),
         ({"machine": None}, "machine", "has to be a string"),
-        ({"library": "../scale.so"}, "library", "a file beside this one"),
+        ({"library": "../scale.so"}, "library", "a file next to this file"),
         ({"sha256": "0" * 64}, "sha256", "another SHA-256"),
         ({"call": []}, "call", "no field 'call'"),
-        ({"calls": {}}, "calls", "has to be an array"),
+        ({"calls": {}}, "calls", "must be an array"),
         ({"calls": [{"ops": [1]}]}, "calls[0].ops[0]", "a string that is not empty"),
-        ({"calls": [{"arguments": "if", "values": [1]}]}, "calls[0].values", "1 values for the arguments"),
+        ({"calls": [{"arguments": "if", "values": [1]}]}, "calls[0].values", "1 values, but the arguments"),
         ({"calls": [{"arguments": "o", "values": [{"dtype": "no"}]}]}, "calls[0].values[0]", "no type 'no'"),
-        ({"calls": [{"arguments": "o", "values": [None]}]}, "calls[0].values[0]", "has to be an object"),
+        ({"calls": [{"arguments": "o", "values": [None]}]}, "calls[0].values[0]", "must be an object"),
         (
             {"calls": [{"arguments": "o", "values": [{"dtype": "int8", "shape": [3], "elements": [1]}]}]},
             "calls[0].values[0]",
@@ -203,7 +203,7 @@ def test_it_is_for_the_ops_that_it_names_as_they_were(
     description = json.loads(path.read_text())
     for changes in ({"params": {"axis": 2}}, {"shapes": [[3, 2], [3, 2]]}):
         path.write_text(json.dumps(description | {"calls": [description["calls"][0] | changes]}))
-        with pytest.raises(UnsupportedOp, match="supports other ones") as caught:
+        with pytest.raises(UnsupportedOp, match="supports others") as caught:
             run(model, path)
         assert "convert the model again" in caught.value.fix
     path.write_text(json.dumps(description | {"calls": [description["calls"][0] | {"ops": ["another"]}]}))
@@ -234,7 +234,7 @@ def test_what_is_wrong_with_it(
     with pytest.raises(XdlcError, match=said) as caught:
         run(model, folder(**changes))
     if "machine" in changes:
-        assert "convert the model again on a machine like this one" in str(caught.value.fix)
+        assert "convert the model again on a machine like this" in str(caught.value.fix)
 
 
 @needs_cc

@@ -58,7 +58,7 @@ def test_its_size_cannot_be_changed() -> None:
 
 
 def test_what_is_too_large_or_too_small_is_refused() -> None:
-    with pytest.raises(StorageError, match="bytes are to be shared with a kernel, and this machine has"):
+    with pytest.raises(StorageError, match="bytes of shared memory, but this machine has"):
         Memory(1 << 60)
     memory = Memory(10)
     with pytest.raises(StorageError, match="shared memory has 10 bytes, not 20"):

@@ -67,7 +67,7 @@ def test_what_the_htp_refuses_runs_with_kernels_beside_its_emulation(model: Mode
         with pytest.raises(UsageError, match="closed"):
             session.run({"x": X})
     np.testing.assert_allclose(got, EXPECTED, rtol=1e-3)
-    assert any("left to the CPU: 1 Scale ('custom')" in line for line in notices)
+    assert any("the CPU runs 1 Scale ('custom')" in line for line in notices)
 
 
 def test_sections_run_with_kernels(model: Model, python_file: Path) -> None:

@@ -83,7 +83,7 @@ def test_closing_ends_and_reaps_it(pids: Path) -> None:
         assert is_running(pid)
     assert not Path(f"/proc/{pid}").exists()
     kernels.close()
-    with pytest.raises(BackendError, match="have been closed"):
+    with pytest.raises(BackendError, match="are closed"):
         pid_of(kernels)
 
 

@@ -44,9 +44,9 @@ RADIUS = '"name": "radius", "data_type": "INT_32", "default": 1'
 TAPS = '"default": [[1, 2], [3, 4]]'
 
 BAD = [
-    ("array at the top", GOOD, "[]", "", "a configuration has to be an object, found an array"),
+    ("array at the top", GOOD, "[]", "", "a configuration must be an object, found an array"),
     ("no package", GOOD, "{}", "", "has no package"),
-    ("package is an array", GOOD, '{\n"P": []}', "P", "package 'P' has to be an object, found an array"),
+    ("package is an array", GOOD, '{\n"P": []}', "P", "package 'P' must be an object, found an array"),
     ("no braces of a package", GOOD, '{"Operators":\n[]}', "Operators", "not inside"),
     (
         "no name of the package",
@@ -67,7 +67,7 @@ BAD = [
         '"Filters"',
         "7",
         "UdoPackage_0.UDO_PACKAGE_NAME",
-        "has to be a string, found the number 7",
+        "must be a string, found the number 7",
     ),
     (
         "unknown field of a package",
@@ -102,7 +102,7 @@ BAD = [
         GOOD,
         '{"P": {"UDO_PACKAGE_NAME": "P",\n"Operators": ["Blur"]}}',
         "P.Operators[0]",
-        "operator 0 of package 'P' has to be an object, found the string 'Blur'",
+        "operator 0 of package 'P' must be an object, found the string 'Blur'",
     ),
     (
         "no type",
@@ -116,7 +116,7 @@ BAD = [
         '"Blur"',
         "1.5",
         "UdoPackage_0.Operators[0].type",
-        "has to be a string, found the number 1.5",
+        "must be a string, found the number 1.5",
     ),
     (
         "type with a domain",
@@ -151,7 +151,7 @@ BAD = [
         '["CPU", "DSP"]',
         '"CPU"',
         "UdoPackage_0.Operators[0].core_types",
-        "has to be an array, found the string 'CPU'",
+        "must be an array, found the string 'CPU'",
     ),
     (
         "unknown core",
@@ -193,7 +193,7 @@ BAD = [
         '"v68"',
         "68",
         "UdoPackage_0.Operators[0].dsp_arch_types[1]",
-        "has to be a string, found the number 68",
+        "must be a string, found the number 68",
     ),
     (
         "architecture twice",
@@ -222,14 +222,14 @@ BAD = [
         f"[\n          {RESULT}\n        ]",
         "{}",
         "UdoPackage_0.Operators[0].outputs",
-        "has to be an array, found an obj",
+        "must be an array, found an obj",
     ),
     (
         "input is a string",
         WEIGHT,
         '"weight"',
         "UdoPackage_0.Operators[0].inputs[1]",
-        "input 1 of operator 'Blur' has to be an object",
+        "input 1 of operator 'Blur' must be an object",
     ),
     (
         "unknown field of an input",
@@ -320,7 +320,7 @@ BAD = [
         RESULT,
         '{"name": "result", "per_core_data_types": "FLOAT_32"}',
         "UdoPackage_0.Operators[0].outputs[0].per_core_data_types",
-        "has to be an object, found the string 'FLOAT_32'",
+        "must be an object, found the string 'FLOAT_32'",
     ),
     (
         "type of a core is a number",
@@ -341,7 +341,7 @@ BAD = [
         '"static": true',
         '"static": "true"',
         "UdoPackage_0.Operators[0].inputs[1].static",
-        "has to be true or false",
+        "must be true or false",
     ),
     (
         "static is a number",
@@ -383,7 +383,7 @@ BAD = [
         '"static": true',
         '"repeated": null',
         "UdoPackage_0.Operators[0].inputs[1].repeated",
-        "has to be true or false, found null",
+        "must be true or false, found null",
     ),
     (
         "default of an output",
@@ -404,7 +404,7 @@ BAD = [
         '"NHWC"',
         '["NHWC"]',
         "UdoPackage_0.Operators[0].inputs[0].tensor_layout",
-        "has to be a string, found an array",
+        "must be a string, found an array",
     ),
     (
         "parameter without name",
@@ -439,21 +439,21 @@ BAD = [
         '"default": 1',
         '"default": "1"',
         "UdoPackage_0.Operators[0].scalar_params[0].default",
-        "has to be a number, found the string '1'",
+        "must be a number, found the string '1'",
     ),
     (
         "default of a whole number is real",
         '"default": 1',
         '"default": 1.5',
         "UdoPackage_0.Operators[0].scalar_params[0].default",
-        "has to be a whole number",
+        "must be a whole number",
     ),
     (
         "default of a number is true",
         '"default": 1',
         '"default": true',
         "UdoPackage_0.Operators[0].scalar_params[0].default",
-        "has to be a number, found true",
+        "must be a number, found true",
     ),
     (
         "default of a scalar is an array",
@@ -467,14 +467,14 @@ BAD = [
         '"default": 1',
         '"default": {}',
         "UdoPackage_0.Operators[0].scalar_params[0].default",
-        "has to be a number, found an object",
+        "must be a number, found an object",
     ),
     (
         "default of a string is a number",
         '"zero"',
         "0",
         "UdoPackage_0.Operators[0].scalar_params[1].default",
-        "has to be a string, found the number 0",
+        "must be a string, found the number 0",
     ),
     (
         "default of a string with blanks",
@@ -488,14 +488,14 @@ BAD = [
         TAPS,
         '"default": 1',
         "UdoPackage_0.Operators[0].tensor_params[0].default",
-        "has to be an array like [[1, 2], [3, 4]]",
+        "must be an array like [[1, 2], [3, 4]]",
     ),
     (
         "default of a tensor has a string",
         TAPS,
         '"default": [1, "2"]',
         "UdoPackage_0.Operators[0].tensor_params[0].default[1]",
-        "has to be a number, found the string '2'",
+        "must be a number, found the string '2'",
     ),
     (
         "unknown way of quantization",
@@ -509,7 +509,7 @@ BAD = [
         '"Filters"',
         '"Filters", "UDO_PACKAGE_PATH": 1',
         "UdoPackage_0.UDO_PACKAGE_PATH",
-        "has to be a string",
+        "must be a string",
     ),
     (
         "package name is no identifier",

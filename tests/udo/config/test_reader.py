@@ -195,10 +195,10 @@ def test_fields_of_ours(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "backends", "notice"),
     [
-        ('["CPU"]', '["DSP"], "dsp_arch_types": []', ("DSP",), "is empty: read as any architecture"),
+        ('["CPU"]', '["DSP"], "dsp_arch_types": []', ("DSP",), "is empty: xdlc reads it as any architecture"),
         ('["CPU"]', '["DSP"]', ("DSP",), ""),
         ('["CPU"]', '["DSP", "GPU"], "dsp_arch_types": ["v75", "v65"]', ("DSP_V75", "DSP_V65", "GPU"), ""),
-        ('["CPU"]', '["CPU"], "dsp_arch_types": ["v66"]', ("CPU",), "is ignored: core_types has no DSP"),
+        ('["CPU"]', '["CPU"], "dsp_arch_types": ["v66"]', ("CPU",), ": core_types has no DSP"),
         ('["CPU"]', '["CPU"], "dsp_arch_types": []', ("CPU",), ""),
         ('["CPU"]', '["CPU"], "quantization_mode": "TF"', ("CPU",), "the quantizer's options decide"),
         (
@@ -211,13 +211,13 @@ def test_fields_of_ours(tmp_path: Path) -> None:
             '["CPU"]',
             '["CPU"], "scalar_params": [{"name": "p", "data_type": "INT_8", "default": ""}]',
             ("CPU",),
-            "read as if it were omitted",
+            "because it is empty",
         ),
         (
             '"data_type": "FLOAT_32"',
             '"per_core_data_types": {"CPU": "FLOAT_32", "GPU": "FLOAT_16"}',
             ("CPU",),
-            "per_core_data_types of input 0 of operator 'Blur' for GPU is ignored: not in core_types",
+            "per_core_data_types of input 0 of operator 'Blur' for GPU: not in core_types",
         ),
         (
             '"data_type": "FLOAT_32"',

@@ -228,7 +228,7 @@ def test_what_is_not_stated_is_assumed_and_told() -> None:
         (UINT8,),
         (FLOAT32,),
     )
-    assert "No data type is stated: that of the first input is assumed" in words(
+    assert "Nothing states the data type: xdlc assumes the type of the first input" in words(
         first_op.outputs[0].description
     )
     assert [text.partition(": ")[2].partition(":")[0] for text in skeleton.notices] == [

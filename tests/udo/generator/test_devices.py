@@ -49,7 +49,7 @@ def test_other_ops_of_the_package_stay_on_the_dsp(tmp_path: Path) -> None:
 
 
 def test_an_op_that_no_core_can_have_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="no library can have it: 'input' is repeated") as caught:
+    with pytest.raises(ModelError, match="no library can implement it: 'input' is repeated") as caught:
         generated(collection(simple("DSP_V73", repeated=REPEATED)), tmp_path)
     assert "operation Join" in str(caught.value)
     assert "fix: let the CPU or the GPU execute it" in str(caught.value)
@@ -58,8 +58,9 @@ def test_an_op_that_no_core_can_have_is_an_error(tmp_path: Path) -> None:
 
 def test_what_an_htp_takes_in_another_way_is_told(tmp_path: Path) -> None:
     assert generated(OPS, tmp_path).notices == (
-        "Scale on DSP_V68: parameter 'label' is a string, and must be in each model",
-        "half on DSP_V73: tensors have at most 4 axes, even if defined with any rank: global, kernel",
+        "Scale on DSP_V68: parameter 'label' is a string, so each model must set it",
+        "half on DSP_V73: tensors have at most 4 axes, even if their definition allows any rank: "
+        "global, kernel",
     )
 
 
@@ -98,7 +99,7 @@ def test_a_dsp_without_a_version_is_told(
 ) -> None:
     found = generated(collection(simple(backend)), tmp_path)
     assert len(found.notices) == 1
-    assert f"Join: {backend} has no version, so {versions} are assumed; name those" in found.notices[0]
+    assert f"Join: {backend} has no version, so xdlc assumes {versions}; name" in found.notices[0]
     assert [core.name for core in found.package.cores] == cores
 
 
@@ -145,7 +146,7 @@ def test_versions_of_a_json_configuration_are_cores(tmp_path: Path) -> None:
         ["uint8"],
     ]
     assert output.notices == (
-        "Mix on DSP_V68: tensors have at most 4 axes, even if defined with any rank: y",
+        "Mix on DSP_V68: tensors have at most 4 axes, even if their definition allows any rank: y",
     )
 
 

@@ -123,7 +123,7 @@ def test_backends_without_libraries_are_told(tmp_path: Path) -> None:
     config.write_text(package("P", unary("A", backends=("CPU", "LPAI"))))
     assert generate_files([config], tmp_path)[0].ignored == ("LPAI",)
     config.write_text(package("Q", unary("A", backends=("LPAI",))))
-    with pytest.raises(ModelError, match="no library can have it: it names LPAI only"):
+    with pytest.raises(ModelError, match="no library can implement it: it names only LPAI"):
         generate_files([config], tmp_path)
     assert not (tmp_path / "Q").exists()
 

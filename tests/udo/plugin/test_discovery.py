@@ -53,7 +53,7 @@ def test_a_name_that_is_nearly_that_of_a_hook_is_told(tmp_path):
     path, notes = written(tmp_path, plugin_text(more="def infer_shapes_and_type(self, op): ...")), []
     plugin_ops([str(path)], False, notes.append)
     assert notes == [
-        "plugin Mine has 'infer_shapes_and_type', which nothing uses: is it 'infer_shape_and_type'?"
+        "plugin Mine has 'infer_shapes_and_type', which nothing uses: did you mean 'infer_shape_and_type'?"
     ]
 
 
@@ -110,7 +110,7 @@ def test_a_changed_file_is_read_again(tmp_path):
             "ZeroDivisionError",
         ),
         (plugin_text(more="def __init__(self, x): pass"), ":8: plugin Mine, __init__", "TypeError"),
-        ("Mine = 3\n", "", "mine.py:Mine is the int 3, no plugin"),
+        ("Mine = 3\n", "", "mine.py:Mine is the int 3, not a plugin"),
         ("class Mine: pass\n", "", "is the type Mine, no plugin"),
         ("Mine = Plugin\n", "", "is the type Plugin, no plugin"),
         (plugin_text(name="Mine2"), "", "there is no 'Mine' in"),

@@ -77,7 +77,7 @@ def test_reduction_from_the_command_line(tmp_path):
         main, ["onnx-to-dlc", "-i", str(source), "-o", str(path), "--plugin", f"{REDUCTION}:Reduction"]
     )
     assert done.exit_code == 0, done.output
-    shown = CliRunner().invoke(main, ["info", "-i", str(path)])
+    shown = CliRunner().invoke(main, ["info", "--ops", "-i", str(path)])
     assert shown.exit_code == 0, shown.output
     for word in ("CaffeOps", "Reduction", "operation", "coeff"):
         assert word in shown.output

@@ -238,7 +238,7 @@ def test_accepts_must_answer_yes_or_no(tmp_path):
         ("inputs = [3]", "inputs hold 3|hold 3"),
         ("inputs = [Output('x')]", "hold Output"),
         ("inputs = [Input('x', optional=True), 'y']", "y is mandatory after an optional one"),
-        ("inputs = [Input('x', repeated=True), 'y']", "x is repeated and not the last"),
+        ("inputs = [Input('x', repeated=True), 'y']", "x is repeated, but not the last"),
         ("inputs = [Input('x', dtypes='float32')]", "dtypes of x is the string"),
         ("inputs = [Input('x', dtypes=('float31',))]", "there is no data type 'float31'"),
         ("inputs = [Input('x', dtypes=('string',))]", "tensor of strings"),
@@ -248,7 +248,7 @@ def test_accepts_must_answer_yes_or_no(tmp_path):
         ("params = {'axis': Int}", "parameter axis is"),
         ("params = {'axis': 0}", "parameter axis is 0"),
         ("formats = ['ND']", "formats is"),
-        ("formats = (['ND', 'ND'], ['ND'])", "formats holds 2 of inputs, which are 1: x"),
+        ("formats = (['ND', 'ND'], ['ND'])", "formats has 2 of inputs, but there are 1: x"),
         ("formats = ('ND', ['ND'])", "formats of inputs are 'ND'"),
         ("formats = (['NC'], ['ND'])", "there is no format 'NC'"),
         ("formats = (['FRACTAL_Z'], ['ND'])", "FRACTAL_Z is not a format of inputs"),
@@ -261,7 +261,7 @@ def test_accepts_must_answer_yes_or_no(tmp_path):
         ),
         ("description = 3", "description is 3"),
         ("config = 3; inputs = outputs = ()", "config is 3"),
-        ("config = 'mine.xml'", "inputs is given beside config"),
+        ("config = 'mine.xml'", "inputs excludes config"),
         ("inputs = [Input('x', layout='NWHC')]", "layout of x is 'NWHC'"),
         ("inputs = [Input('x', layout='NHWC')]; formats = (['NC1HWC0'], ['ND'])", "made from NCHW"),
         ("params = {'class': Int(0)}", "'class'"),
@@ -331,7 +331,7 @@ def test_the_decorator_refuses_what_plugins_do_not_have():
     assert "op_type" in caught.value.fix
     with pytest.raises(UsageError, match="decorates a class or a function"):
         plugin(op_type="x")(3)
-    with pytest.raises(UsageError, match="both given and decorated"):
+    with pytest.raises(UsageError, match="both an argument and a decorated"):
         plugin(op_type="x", compute=print)(print)
 
 
@@ -421,7 +421,7 @@ def test_every_operator_of_onnx_can_be_overridden_or_is_refused():
     assert len(types) - len(refused) > 170
     for problem in refused.values():
         assert (
-            "no type that a tensor of a model can have" in problem
+            "no type that a model's tensor can have" in problem
             or "has no input" in problem
             or "Loop" in problem
         )
@@ -467,9 +467,7 @@ def test_a_weight_that_is_left_out_has_no_parameters():
 
 
 def test_a_weight_that_the_model_computes_has_no_format():
-    with pytest.raises(
-        UsageError, match="input 'W' has weight format FRACTAL_Z and is computed by the model"
-    ):
+    with pytest.raises(UsageError, match="input 'W' has weight format FRACTAL_Z, but the model computes it"):
         fast_conv().hooks.parse_params(node(spec(1, 20, 8, 8), spec(24, 20, 3, 3)))
 
 

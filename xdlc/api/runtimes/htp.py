@@ -38,9 +38,9 @@ def _open(
         for option in ("outputs", "loop_timeout", "cpu_fallback"):
             if stated.get(option):
                 raise UsageError(
-                    f"{spell(option)} requires the model, and there is only its cache",
+                    f"{spell(option)} needs the model, and the file has only its cache",
                     where=where,
-                    fix=f"omit {spell(option)}, or run the DLC that the cache was made from",
+                    fix=f"omit {spell(option)}, or run the DLC that the cache came from",
                 )
         if options.get("mode") == ALWAYS_NEW:
             raise UsageError(f"{spell('mode', ALWAYS_NEW)} uses no cache", where=where, fix="omit it")

@@ -11,7 +11,7 @@ import click
 from xdlc import __version__
 from xdlc.cli import params, text, vendor_flags
 from xdlc.cli.output_path import storage_errors
-from xdlc.cli.tool import ToolGroup, show, tool
+from xdlc.cli.tool import ToolGroup, output, show, tool
 from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
 
 _MARK = "# launcher of xdlc compat"
@@ -23,14 +23,14 @@ _MARK = "# launcher of xdlc compat"
     "--tools",
     callback=params.names,
     metavar="NAME,NAME..",
-    help="Tools of the vendor to write launchers of.  [default: all]",
+    help="Write launchers of these tools of the vendor only.  [default: all]",
 )
 @click.option("--force", is_flag=True, help="Replace launchers of another Python or xdlc.")
 def install(folder: Path, tools: tuple[str, ...], force: bool) -> None:
     """Write launchers with the names of the vendor's tools into a folder.
 
-    Each is a script of three lines, for sh and for `python NAME`, that calls the tool of xdlc with the
-    vendor's flags. A file of that name that is not a launcher is never replaced.
+    Each launcher is a script of three lines, for sh and for `python NAME`. It calls the tool of xdlc with the
+    vendor's flags. xdlc never replaces a file that is not a launcher.
     """
     from xdlc.ir.files import replace_text
 
@@ -67,15 +67,15 @@ def flags(name: str) -> None:
     if name not in tools:
         raise _unknown(name)
     if lacking := vendor_flags.missing(name):
-        click.echo(lacking)
+        output(str(lacking))
         return
     section = vendor_flags.sections()[name]
-    click.echo(f"{name}: {section['tool']}")
+    output(f"{name}: {section['tool']}")
     if "note" in section:
-        click.echo(f"  {section['note']}")
+        output(f"  {section['note']}")
     rows = [(entry.flag, entry.kind, entry.meaning) for entry in vendor_flags.entries(name).values()]
     for line in text.table(("flag", "", "meaning"), sorted(rows), (36, 8)):
-        click.echo(line)
+        output(line)
 
 
 def _launcher(name: str) -> str:

@@ -11,7 +11,7 @@ import click
 from xdlc.cli import bars, params
 from xdlc.cli.cost_table import show_changes, show_cost
 from xdlc.cli.output_path import check_target
-from xdlc.cli.tool import show, tool
+from xdlc.cli.tool import begin_json, result, tool, written
 from xdlc.options import Step
 
 _UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
@@ -40,8 +40,8 @@ def _sizes(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
 
 @tool(
     "xdlc-cost",
-    epilog="Exit code 5: a graph moves more than --max-dram. Bytes are those of the plan that the vendor's "
-    "compiler makes for a SoC; they are the same in every run.",
+    epilog="The exit code is 5 if a graph moves more than --max-dram. The bytes come from the plan that the "
+    "vendor's compiler makes for a SoC; they are the same in every run.",
 )
 @params.DLC
 @click.option(
@@ -49,23 +49,40 @@ def _sizes(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
     "socs",
     callback=params.names,
     metavar="SOC,SOC..",
-    help="SoCs to plan for.  [default: none; arithmetic and memory only]",
+    help="Plan for these SoCs.  [default: none; arithmetic and memory only]",
 )
 @click.option(
     "--vtcm",
     callback=_sizes,
     metavar="MB,MB..",
-    help="Sizes of VTCM to plan for, one after the other.  [default: all that the SoC has]",
+    help="Plan for these sizes of VTCM, one after the other.  [default: all that the SoC has]",
 )
 @click.option(
     "--against", type=params.INPUT_FILE, metavar="OTHER.dlc", help="Show what changes from this DLC on."
 )
 @click.option(
-    "--max-dram", callback=_bytes, metavar="SIZE", help="Most DRAM traffic of a graph, like 4MB, else exit 5."
+    "--max-dram",
+    callback=_bytes,
+    metavar="SIZE",
+    help="Exit with 5 if a graph moves more than this to and from DRAM, like 4MB.",
 )
-@click.option("--json", "json_path", type=params.OUTPUT_FILE, help="File of the report as JSON.")
-@click.option("--csv", "csv_path", type=params.OUTPUT_FILE, help="File of the report as CSV, a line an op.")
-@click.option("--html", "html_path", type=params.OUTPUT_FILE, help="File of the report as an HTML page.")
+@click.option(
+    "--json",
+    "json_path",
+    type=params.OUTPUT_FILE,
+    is_flag=False,
+    flag_value="-",
+    help="Write the report as JSON.  [default for FILE: standard output]",
+)
+@click.option(
+    "--csv",
+    "csv_path",
+    type=params.OUTPUT_FILE,
+    help="Write the report to this file as CSV, a line for each op.",
+)
+@click.option(
+    "--html", "html_path", type=params.OUTPUT_FILE, help="Write the report to this file as an HTML page."
+)
 def main(
     source: Path,
     socs: tuple[str, ...],
@@ -78,35 +95,37 @@ def main(
 ) -> None:
     """Show what a model moves and computes, by op and SoC, without a device.
 
-    Bytes of DRAM and VTCM, kernels on HMX (matrix unit), HVX (vector unit) and DMA, and spills come from the
-    vendor's compiler, which plans the network for each SoC.
+    Prints bytes of DRAM and VTCM, kernels on HMX (matrix unit), HVX (vector unit) and DMA, and spills. The
+    vendor's compiler plans the network for each SoC.
     """
     from xdlc import api
     from xdlc.errors import UsageError, raise_all
     from xdlc.ir.files import replace_text
 
     if not socs and (vtcm or against is not None or max_dram is not None or csv_path is not None):
-        raise UsageError(
-            "--vtcm, --against, --max-dram and --csv are about devices", fix="name a SoC: --soc sm8650"
-        )
+        raise UsageError("--vtcm, --against, --max-dram and --csv need a SoC", fix="name a SoC: --soc sm8650")
+    if str(json_path) == "-":
+        begin_json(click.get_current_context())
+        json_path = None
     for path in (json_path, csv_path, html_path):
         if path is not None:
             check_target(path)
     sources = (source,) if against is None else (source, against)
     with bars.steps("compiling") as step:
-        result, *earlier = [
+        report, *earlier = [
             api.cost(path, socs, vtcm=vtcm, step=partial(_step, step, number, len(sources)))
             for number, path in enumerate(sources)
         ]
-    show_cost(result)
-    for report in earlier:
-        show_changes(report, result)
-    page = partial(result.as_html, source.name, earlier[0] if earlier else None)
-    for path, content in ((json_path, result.as_json), (csv_path, result.as_csv), (html_path, page)):
+    result(**report.as_dict())
+    show_cost(report)
+    for before in earlier:
+        show_changes(before, report)
+    page = partial(report.as_html, source.name, earlier[0] if earlier else None)
+    for path, content in ((json_path, report.as_json), (csv_path, report.as_csv), (html_path, page)):
         if path is not None:
             replace_text(path, content())
-            show(f"written: {path}")
-    raise_all([*result.refused, *(result.problems(max_dram) if max_dram is not None else ())])
+            written(path)
+    raise_all([*report.refused, *(report.problems(max_dram) if max_dram is not None else ())])
 
 
 def _step(step: Step, number: int, sources: int, title: str, done: int, total: int) -> None:

@@ -9,7 +9,7 @@ import click
 
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target
-from xdlc.cli.tool import notice, show, tool
+from xdlc.cli.tool import notice, result, show, tool, written
 from xdlc.options.debugging import DebugOptions
 
 WRONG = 5
@@ -18,7 +18,7 @@ WRONG = 5
 
 @tool(
     "xdlc-debug",
-    epilog="Exit code 5: an op is wrong. FRAMEWORK is caffe, onnx, pytorch, tensorflow or tflite.",
+    epilog="The exit code is 5 if an op is wrong. FRAMEWORK is caffe, onnx, pytorch, tensorflow or tflite.",
 )
 @params.DLC
 @params.listing("Compare on the samples of this list, one a line.", required=True)
@@ -31,7 +31,9 @@ WRONG = 5
         "reproducer": {"type": params.FilePath(file_okay=False, path_type=Path)},
     },
 )
-@click.option("--report", type=params.OUTPUT_FILE, help="File of the figures: .html, .json or .csv.")
+@click.option(
+    "--report", type=params.OUTPUT_FILE, help="Write the figures to this file: .html, .json or .csv."
+)
 def main(source: Path, input_list: Path, report: Path | None, **options: Any) -> None:
     """Compare two engines tensor by tensor, and name the first op that is wrong."""
     from xdlc import api
@@ -40,11 +42,12 @@ def main(source: Path, input_list: Path, report: Path | None, **options: Any) ->
     if report is not None:
         check_path(check_target(report))
     with bars.steps("comparing"):
-        result = api.debug(source, input_list, notify=notice, **options)
-    for line in str(result).splitlines():
+        comparison = api.debug(source, input_list, notify=notice, **options)
+    result(**comparison.as_json())
+    for line in str(comparison).splitlines():
         show(line)
     if report is not None:
-        result.write(report)
-        show(f"written: {report}")
-    if result.first_wrong is not None:
+        comparison.write(report)
+        written(report)
+    if comparison.first_wrong is not None:
         click.get_current_context().exit(WRONG)

@@ -1,17 +1,18 @@
-"""``xdlc-explain``: codes of xdlc, error numbers and log lines of the vendor's libraries."""
+"""``xdlc-explain``: errors of xdlc, and of the vendor's libraries."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 
 import click
 
 from xdlc.cli.text import clean
-from xdlc.cli.tool import show, tool
+from xdlc.cli.tool import result, show, tool
 
 
 @tool(
-    "xdlc-explain", epilog="The exit code is 0 if something was explained, and 1 if no known error was found."
+    "xdlc-explain", epilog="The exit code is 0 if xdlc explained something, and 1 if it found no known error."
 )
 @click.argument("subject", metavar="CODE|LINE|FILE", nargs=-1, required=True)
 @click.pass_context
@@ -27,6 +28,7 @@ def main(context: click.Context, subject: tuple[str, ...]) -> None:
     several = all(re.fullmatch(r"0[xX][0-9a-fA-F]+|-?\d+|\w*ERROR\w*|[xX][dD]\d+", word) for word in subject)
     texts = subject if several else (" ".join(subject),)
     explanations = [explanation for text in texts for explanation in explain(text)]
+    result(explanations=[asdict(explanation) for explanation in explanations])
     for explanation in explanations:
         times = f", {explanation.count} times" if explanation.count > 1 else ""
         place = f"line {explanation.line}{times}: " if explanation.line else ""

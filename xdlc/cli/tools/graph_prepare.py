@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target, derived_path
 from xdlc.cli.params import DEFAULT_SOC, all_of, flags_of, port_flags, stated
-from xdlc.cli.tool import notice, show, tool
+from xdlc.cli.tool import notice, output, show, tool, written
 from xdlc.errors import UsageError
 from xdlc.options.graphs import CompileOptions, EditOptions
 
@@ -37,20 +37,20 @@ _CHECK = all_of(
         "--outputs",
         callback=params.names,
         metavar="T1,T2",
-        help="With --check: required output tensors.  [default: the graph's outputs]",
+        help="With --check: require these output tensors.  [default: the graph's outputs]",
     ),
     click.option(
         "--mode",
         type=click.Choice(["permissive", "strict"]),
-        help="With --check: permissive: caches must run; strict: caches must use the device "
-        "fully.  [default: permissive]",
+        help="With --check: permissive accepts caches that run; strict accepts caches that use the "
+        "device fully.  [default: permissive]",
     ),
     click.option(
         "--sdk",
         "--runtime-version",
         "sdk",
         metavar="VERSION",
-        help="With --check: SDK of the devices.  [default: installed here]",
+        help="With --check: assume this SDK on the devices.  [default: installed here]",
     ),
 )
 """The flags of checking."""
@@ -61,9 +61,9 @@ _SEVERAL = {"multiple": True, "callback": None, "type": str}
 
 @tool(
     "xdlc-graph-prepare",
-    epilog="Flags that change outputs, types or dimensions also change the network in the result, so that "
-    "graph and caches agree. With --check, the exit code is 0 if every device has a usable cache, 5 if one "
-    "has none, and 2 if a name is not known.",
+    epilog="Flags that change outputs, types or dimensions also change the network in the result, so "
+    "that graph and caches agree. With --check, the exit code is 0 if every SoC has a usable cache, 5 if a "
+    "SoC has no usable cache, and 2 if a name is unknown.",
 )
 @params.DLC
 @params.output("Write the result to this file.  [default: <input>_cached.dlc]", "--output-dlc")
@@ -80,16 +80,16 @@ _SEVERAL = {"multiple": True, "callback": None, "type": str}
     "exported",
     type=params.OUTPUT_FILE,
     metavar="FILE.bin|FOLDER",
-    help="Write each cache as a context binary too, named after DLC and SoC in a folder. Without -o no DLC "
-    "is written. Caches in the DLC that are up to date are not compiled again.",
+    help="Write each cache also as a context binary, in a folder with the names of DLC and SoC. "
+    "Without -o xdlc writes no DLC. It does not compile caches again that are up to date.",
 )
 @click.option(
     "--export-epcontext",
     "contexts",
     type=params.OUTPUT_FILE,
     metavar="FOLDER",
-    help="Write ONNX models of one EPContext node for onnxruntime's QNN provider, one for each graph, with "
-    "the cache of each SoC beside them, as with --export-binary.",
+    help="Write ONNX models of one EPContext node for onnxruntime's QNN provider, one for each "
+    "graph, with the cache of each SoC next to them.",
 )
 @click.option("--embed-context", is_flag=True, help="With --export-epcontext: put caches into the models.")
 @flags_of(
@@ -113,13 +113,13 @@ _SEVERAL = {"multiple": True, "callback": None, "type": str}
 @click.option(
     "--memorymapped-buffer-hint",
     default=False,
-    help="Ignored; a device decides where its buffers are.",
+    hidden=True,
     **_SWITCH,
 )
 @click.option(
     "--udo-package-path",
     metavar="LIBRARY",
-    help="Ignored; UDOs stay on the CPU, see --partition.",
+    hidden=True,
 )
 @_CHECK
 def main(
@@ -145,8 +145,8 @@ def main(
 ) -> None:
     """Add compiled HTP caches to a DLC.
 
-    They come from the vendor's own compiler, one for each SoC. Where some SoCs fail, the result has the
-    caches of the others, and the exit code is not 0.
+    The vendor's own compiler makes a cache for each SoC. If a SoC fails, the result has the caches of the
+    remaining SoCs, and the exit code is not 0.
     """
     from xdlc import api
     from xdlc.cli.cache_records import summary
@@ -206,7 +206,7 @@ def main(
     if prepared.done and target is not None:
         with bars.steps("writing"):
             prepared.model.save(target)
-        show(f"written: {target}")
+        written(target)
     export(prepared.model, prepared.done)
     raise_all(by_cause(prepared))
 
@@ -238,13 +238,13 @@ def _export(
     for soc, path in files.items():
         with folder_for(path):
             replace_file(path, binary_of(model, soc).write_to)
-        show(f"written: {path}")
+        written(path)
     if contexts is None:
         return
     for soc in socs:
         with folder_for(contexts / "model.onnx"):
             for path in export_epcontext(model, contexts, source.stem, soc, embed=embed):
-                show(f"written: {path}")
+                written(path)
 
 
 def _is_check(flags: Mapping[str, Any]) -> bool:
@@ -291,7 +291,7 @@ def _show_verdicts(
     model = api.load(source)
     rows = table(model, devices, outputs=outputs or None, modes=[mode or "permissive"], sdk=sdk)
     for line in table_lines({"verdicts": [row.words() for row in rows], "without_htp": []}):
-        click.echo(line)
+        output(line)
     for soc in devices if any(map(has_control_flow, model.graphs.values())) else ():
         for line in judge(model, soc).inner:
             show(f"{soc.name}: {line}")

@@ -9,20 +9,22 @@ import click
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target
 from xdlc.cli.text import clean
-from xdlc.cli.tool import tool
+from xdlc.cli.tool import output, result, tool, written
+from xdlc.cli.vendor_flags import NAMES
 from xdlc.errors import UsageError, raise_all
 
 
 @tool("xdlc-info")
 @params.DLC
-@click.option("-b", "--brief", is_flag=True, help="Omit the table of ops.")
+@click.option("--ops", "with_ops", is_flag=True, help="Show each op with its tensors and parameters.")
+@click.option("-b", "--brief", is_flag=True, help="Omit the ops, as without --ops.")
 @click.option("-d", "--encodings", is_flag=True, help="Show the encoding of every tensor.")
 @click.option("-t", "--trace", is_flag=True, help="Show the source nodes that each op comes from.")
 @click.option(
     "--table",
     is_flag=True,
-    help="Show ops in a table: id, name, type, inputs, outputs, dimensions, supported runtimes (A: HTA, "
-    "D: HTP, G: GPU, C: CPU), parameters, shares in percent.",
+    help="Show ops in a table: id, name, type, inputs, outputs, dimensions, supported runtimes, "
+    "parameters, shares in percent. Runtimes: A: HTA, D: HTP, G: GPU, C: CPU.",
 )
 @click.option("-s", "--save", type=params.OUTPUT_FILE, metavar="FILE.csv", help="Write that table as CSV.")
 @click.option("-m", "--display-memory", is_flag=True, help="Show an estimate of the memory of each graph.")
@@ -30,10 +32,10 @@ from xdlc.errors import UsageError, raise_all
     "--cost",
     "with_cost",
     is_flag=True,
-    help="Show MACs, bytes and memory of each graph, and what a SoC of --device moves.",
+    help="Show MACs, bytes and memory of each graph, and what a SoC of --soc moves.",
 )
 @click.option(
-    "--caches", "only_caches", is_flag=True, help="Show the compiled caches only, and where they are usable."
+    "--caches", "only_caches", is_flag=True, help="Show only the compiled caches, and where they are usable."
 )
 @click.option(
     "--soc",
@@ -41,19 +43,19 @@ from xdlc.errors import UsageError, raise_all
     "devices",
     callback=params.names,
     metavar="SOC,SOC..",
-    help="With --caches: SoCs to judge the caches for.  [default: SoCs that they were compiled for]  "
-    "With --cost: SoCs to plan for.",
+    help="With --caches: judge the caches for these SoCs.  [default: SoCs that they were compiled "
+    "for]  With --cost: plan for these SoCs.",
 )
 @click.option(
     "--sdk",
     "--runtime-version",
     "sdk",
     metavar="VERSION",
-    help="With --caches: SDK of the devices.  [default: installed here]",
+    help="With --caches: assume this SDK on the devices.  [default: installed here]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print all results as a JSON object.")
 def main(
     source: Path,
+    with_ops: bool,
     brief: bool,
     encodings: bool,
     trace: bool,
@@ -64,31 +66,26 @@ def main(
     only_caches: bool,
     devices: tuple[str, ...],
     sdk: str | None,
-    as_json: bool,
 ) -> None:
     """Show the content of a DLC, or of a context binary.
 
-    Its history, inputs and outputs, ops, totals, caches, HTA records. Reads containers
-    of format 3 and 4, ours and the vendor's.
+    Prints history, inputs and outputs, ops, totals, caches and HTA records. Reads containers of format 3 and
+    4 of xdlc and of the vendor.
     """
     if not only_caches and (sdk or (devices and not with_cost)):
-        raise UsageError("--device and --sdk go with --caches", fix="add --caches, or omit them")
+        raise UsageError("--soc and --sdk require --caches", fix="add --caches, or omit them")
     if only_caches and (save or display_memory or with_cost):
         raise UsageError(
-            "--save, --display-memory and --cost are of ops, not of caches", fix="omit them, or --caches"
-        )
-    if as_json and (display_memory or with_cost):
-        raise UsageError(
-            "--display-memory and --cost are printed as text", fix="omit them, or use xdlc-cost --json"
+            "--save, --display-memory and --cost have no effect with --caches", fix="omit them, or --caches"
         )
     if only_caches:
-        _show_caches(source, devices, sdk, as_json)
+        _show_caches(source, devices, sdk)
         return
     from xdlc import api
     from xdlc.cli import op_table
     from xdlc.cli.cost_table import show_cost
     from xdlc.cli.inspection import inspect
-    from xdlc.cli.report import report
+    from xdlc.cli.report import in_short, report
     from xdlc.ir.files import replace_text
 
     if save is not None:
@@ -97,39 +94,38 @@ def main(
     content = inspect(model, source)
     if save is not None:
         replace_text(save, op_table.as_csv(model, content))
-    if as_json:
-        import json
-
-        click.echo(json.dumps(content, indent=2))
-        return
+    result(**content)
     totals = {graph["name"]: graph["totals"] for graph in content["graphs"]} if table else {}
     rows = op_table.rows(model, content) if table else ()
     tables = {name: op_table.lines(table_rows, totals[name]) for name, table_rows in rows}
-    for line in report(content, ops=not brief, encodings=encodings, trace=trace, tables=tables):
-        click.echo(line)
-    for graph in model.graphs.values() if display_memory else ():
-        click.echo(f"memory of graph {clean(graph.name)}: {op_table.memory_line(graph)}")
+    is_vendors = str(click.get_current_context().info_name).startswith(NAMES)
+    shows_ops = (is_vendors or with_ops or encodings or trace or table) and not brief
+    for line in () if is_vendors else in_short(model, source):
+        output(line)
+    for line in report(content, ops=shows_ops, encodings=encodings, trace=trace, tables=tables):
+        output(line)
+    memory = {graph.name: op_table.memory_line(graph) for graph in model.graphs.values() if display_memory}
+    result(memory=memory)
+    for graph, line in memory.items():
+        output(f"memory of graph {graph}: {line}")
     cost = None
     if with_cost:
         with bars.steps("compiling") as step:
             cost = api.cost(source, devices, step=step)
+        result(cost=cost.as_dict())
         show_cost(cost)
     if save is not None:
-        click.echo(f"written: {clean(save)}")
+        written(save)
     raise_all(cost.refused if cost is not None else ())
 
 
-def _show_caches(source: Path, devices: tuple[str, ...], sdk: str | None, as_json: bool) -> None:
+def _show_caches(source: Path, devices: tuple[str, ...], sdk: str | None) -> None:
     from xdlc import api
     from xdlc.cli.cache_records import cache_lines, cache_records, cache_table, table_lines
 
     model = api.load(source)
     content = {"file": str(source), "caches": cache_records(model), **cache_table(model, devices, sdk)}
-    if as_json:
-        import json
-
-        click.echo(json.dumps(content, indent=2))
-        return
-    click.echo(f"file  {clean(source)}")
+    result(**content)
+    output(f"file  {clean(source)}")
     for line in (*cache_lines(content["caches"]), "", *table_lines(content)):
-        click.echo(line)
+        output(line)

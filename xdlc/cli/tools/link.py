@@ -8,7 +8,7 @@ import click
 
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target
-from xdlc.cli.tool import notice, show, tool
+from xdlc.cli.tool import notice, show, tool, written
 
 
 def _named(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[Path, str]:
@@ -31,7 +31,7 @@ def _named(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 
 @tool(
     "xdlc-link",
-    epilog="The first graph is the main one. Caches are dropped: prepare the result, and each cache holds "
+    epilog="The first graph is the main graph. xdlc drops caches: prepare the result, and each cache holds "
     "all graphs.",
 )
 @click.argument("sources", metavar="DLC...", nargs=-1, type=params.INPUT_FILE)
@@ -41,14 +41,15 @@ def _named(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
     multiple=True,
     callback=_named,
     metavar="NAME=FILE",
-    help="DLC whose graph gets a name, one of the arguments or another one. Repeatable.  [default: the "
-    "graph's own name; where several have one, with their shapes, or the name of the file]",
+    help="Give the graph of a DLC this name; the DLC may be an argument or another file. "
+    "Repeatable.  [default: the graph's own name; equal names get their shapes, or the name of "
+    "the file]",
 )
 @params.output("Write the result to this file.", "--output-dlc", required=True)
 def main(sources: tuple[Path, ...], named: dict[Path, str], target: Path) -> None:
     """Put the graphs of several DLCs into one.
 
-    Equal weights are stored once. Names of inputs and outputs stay.
+    xdlc stores equal weights once. Names of inputs and outputs stay.
     """
     from xdlc import api
 
@@ -61,4 +62,4 @@ def main(sources: tuple[Path, ...], named: dict[Path, str], target: Path) -> Non
     for graph in linked.graphs.values():
         ports = ", ".join(f"{tensor.name} {list(tensor.shape)}" for tensor in graph.inputs)
         show(f"graph {graph.name}: {len(graph)} ops, inputs {ports}")
-    show(f"written: {target}")
+    written(target)

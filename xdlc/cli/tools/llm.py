@@ -13,7 +13,7 @@ import click
 
 from xdlc import __version__
 from xdlc.cli import bars, params, text
-from xdlc.cli.tool import ToolGroup, notice, show, tool
+from xdlc.cli.tool import ToolGroup, notice, output, result, show, tool, written
 from xdlc.errors import UsageError
 from xdlc.options import spell
 from xdlc.options.language_models import ENGINES, BuildOptions
@@ -32,36 +32,42 @@ _SAMPLING = (
         type=click.Choice(ENGINES),
         default="auto",
         show_default=True,
-        help="genie: the vendor's runtime of language models on the emulation; htp: the emulation of a SoC; "
-        "host: this machine; float: this machine without rounding. auto is genie where it is installed, "
-        "else host.",
+        help="Choose the engine. genie: the vendor's runtime of language models on the emulation; htp: the "
+        "emulation of a SoC; host: this machine; float: this machine without rounding. auto: genie if it is "
+        "installed, else host.",
     ),
-    click.option("--soc", metavar="NAME", help="SoC to emulate.  [default: the bundle's first]"),
+    click.option("--soc", metavar="SOC", help="Emulate this SoC.  [default: the bundle's first]"),
     click.option(
         "--max-new-tokens",
         type=click.IntRange(1),
         default=256,
         show_default=True,
-        help="Most tokens of an answer.",
+        help="Generate at most this many tokens for an answer.",
     ),
     click.option(
         "--temperature",
         type=params.NumberRange(0),
         default=0.0,
         show_default=True,
-        help="Divisor of the logits; 0 chooses the likeliest token.",
+        help="Divide the logits by this number; 0 chooses the likeliest token.",
     ),
-    click.option("--top-k", type=click.IntRange(0), default=0, help="Tokens to choose from.  [default: all]"),
+    click.option(
+        "--top-k", type=click.IntRange(0), default=0, help="Choose among this many tokens.  [default: all]"
+    ),
     click.option(
         "--top-p",
         type=params.NumberRange(0, 1, min_open=True),
         default=1.0,
         show_default=True,
-        help="Share of probability to choose from.",
+        help="Choose among tokens of this share of probability.",
     ),
     click.option("--profile", is_flag=True, help="Print the time of answers on this machine."),
     click.option(
-        "--seed", type=click.IntRange(0), default=42, show_default=True, help="Seed of random numbers."
+        "--seed",
+        type=click.IntRange(0),
+        default=42,
+        show_default=True,
+        help="Start random numbers from this seed.",
     ),
 )
 
@@ -82,7 +88,9 @@ def _contexts(_ctx: click.Context, _param: click.Parameter, value: str | None) -
 
 @tool("xdlc-llm build")
 @params.source("MODEL", "Read this checkpoint or exported model.", type=params.MODEL)
-@params.output("Write the bundle to this folder.", name="output", type=BUNDLE, required=True)
+@params.output(
+    "Write the bundle to this folder.", metavar="FOLDER", name="output", type=BUNDLE, required=True
+)
 @params.flags_of(
     BuildOptions,
     settings={
@@ -93,8 +101,8 @@ def _contexts(_ctx: click.Context, _param: click.Parameter, value: str | None) -
 def build(source: Path, output: Path, **options: Any) -> None:
     """Build a bundle from a Hugging Face folder, a GGUF file or an exported model.
 
-    An exported decoder is a .pt2 or .onnx file, or a DLC. Nothing of the source is executed. A build that
-    was interrupted goes on where it ended.
+    An exported decoder is a .pt2 or .onnx file, or a DLC. xdlc executes no code of the source. It continues
+    an interrupted build where it stopped.
     """
     from xdlc.llm.building import build as built
 
@@ -102,13 +110,13 @@ def build(source: Path, output: Path, **options: Any) -> None:
         bundle = built(source, output, notify=notice, step=step, **params.stated(options))
     for check in bundle.facts.checks:
         show(f"checked: {check}")
-    show(f"written: {bundle.folder}")
+    written(bundle.folder)
 
 
 @tool("xdlc-llm run")
 @_BUNDLE
-@click.option("--prompt", metavar="TEXT", help="Text to continue.")
-@click.option("--tokens", metavar="ID,ID..", help="Token ids to continue, all of them; ids are printed.")
+@click.option("--prompt", metavar="TEXT", help="Continue this text.")
+@click.option("--tokens", metavar="ID,ID..", help="Continue these token ids, and print ids.")
 @params.all_of(*_SAMPLING)
 def run(source: Path, prompt: str | None, tokens: str | None, max_new_tokens: int, **options: Any) -> None:
     """Continue a text or token ids."""
@@ -121,7 +129,7 @@ def run(source: Path, prompt: str | None, tokens: str | None, max_new_tokens: in
     if tokens is not None:
         with _answering(bundle, options) as ask:
             for token in ask(_ids(tokens), max_new_tokens):
-                click.echo(token)
+                output(str(token))
         return
     with tokenizer_of(bundle) as tokenizer, _answering(bundle, options) as ask:
         begin = begun(tokenizer.encode(prompt or ""), bundle.facts)
@@ -130,7 +138,7 @@ def run(source: Path, prompt: str | None, tokens: str | None, max_new_tokens: in
 
 @tool("xdlc-llm chat")
 @_BUNDLE
-@click.option("--system", metavar="TEXT", help="First message, of the role system.")
+@click.option("--system", metavar="TEXT", help="Begin with this message of the role system.")
 @params.all_of(*_SAMPLING)
 def chat(source: Path, system: str | None, max_new_tokens: int, **options: Any) -> None:
     """Talk to a language model: a line from standard input is a message."""
@@ -149,19 +157,30 @@ def chat(source: Path, system: str | None, max_new_tokens: int, **options: Any) 
 
 @tool("xdlc-llm eval")
 @_BUNDLE
-@click.option("--text", "listing", type=params.INPUT_FILE, required=True, help="Text in UTF-8.")
+@click.option(
+    "--text", "listing", type=params.INPUT_FILE, required=True, help="Evaluate on this text in UTF-8."
+)
 @click.option(
     "--engine",
     "engines",
     type=click.Choice(_EVALUATED),
     multiple=True,
-    help="Engine to evaluate: float, host or htp. Repeatable.  [default: float and host]",
+    help="Evaluate this engine: float, host or htp. Repeatable.  [default: float and host]",
 )
-@click.option("--reference", type=BUNDLE, help="Bundle to compare with, on the host: of float weights.")
-@click.option("--soc", metavar="NAME", help="SoC to emulate.  [default: the bundle's first]")
-@click.option("--window", type=click.IntRange(2), metavar="N", help="Tokens of a window.  [default: context]")
+@click.option("--reference", type=BUNDLE, help="Compare with this bundle of float weights, on the host.")
+@click.option("--soc", metavar="SOC", help="Emulate this SoC.  [default: the bundle's first]")
 @click.option(
-    "--max-tokens", type=click.IntRange(2), default=4096, show_default=True, help="Most tokens of the text."
+    "--window",
+    type=click.IntRange(2),
+    metavar="N",
+    help="Use windows of this many tokens.  [default: context]",
+)
+@click.option(
+    "--max-tokens",
+    type=click.IntRange(2),
+    default=4096,
+    show_default=True,
+    help="Use at most this many tokens of the text.",
 )
 def evaluate(
     source: Path,
@@ -257,17 +276,22 @@ def _stream(pieces: Iterator[str]) -> str:
     """Print an answer as it comes; return it."""
     parts = []
     for piece in pieces:
-        click.echo("\n".join(map(text.clean, piece.split("\n"))), nl=False)
+        output(piece, end="")
         parts.append(piece)
-    click.echo()
+    output("")
+    result(text="".join(parts))
     return "".join(parts)
 
 
 @tool("xdlc-llm check")
 @_BUNDLE
-@click.option("--soc", metavar="NAME", help="SoC to emulate.  [default: all of the bundle]")
+@click.option("--soc", metavar="SOC", help="Emulate this SoC.  [default: all of the bundle]")
 @click.option(
-    "--max-new-tokens", type=click.IntRange(1), default=16, show_default=True, help="Tokens to generate."
+    "--max-new-tokens",
+    type=click.IntRange(1),
+    default=16,
+    show_default=True,
+    help="Generate this many tokens.",
 )
 def check(source: Path, soc: str | None, max_new_tokens: int) -> None:
     """Compare the vendor's runtime with the emulation of the same context binaries."""
@@ -282,31 +306,35 @@ def check(source: Path, soc: str | None, max_new_tokens: int) -> None:
 
 @tool("xdlc-llm encoder")
 @params.DLC
-@params.output("Write the bundle to this folder.", name="output", type=BUNDLE, required=True)
-@click.option("--tokenizer", type=params.INPUT_FILE, required=True, help="The tokenizer.json of the model.")
+@params.output(
+    "Write the bundle to this folder.", metavar="FOLDER", name="folder", type=BUNDLE, required=True
+)
+@click.option(
+    "--tokenizer", type=params.INPUT_FILE, required=True, help="Use this tokenizer.json of the model."
+)
 @click.option(
     "--soc",
     "--target",
     "targets",
     multiple=True,
     callback=params.names,
-    metavar="NAME,NAME..",
-    help="SoC to compile for. Repeatable.  [default: sm8650]",
+    metavar="SOC,SOC..",
+    help="Compile for this SoC. Repeatable.  [default: sm8650]",
 )
-def encoder(source: Path, output: Path, tokenizer: Path, targets: tuple[str, ...]) -> None:
+def encoder(source: Path, folder: Path, tokenizer: Path, targets: tuple[str, ...]) -> None:
     """Build a bundle of an encoder of texts, for GenieEmbedding."""
     from xdlc.container import load
     from xdlc.llm.encoder import build_encoder
 
     with bars.steps("compiling"):
-        build_encoder(load(source), output, tokenizer, targets=targets or ("sm8650",), notify=notice)
-    show(f"written: {output}")
+        build_encoder(load(source), folder, tokenizer, targets=targets or ("sm8650",), notify=notice)
+    written(folder)
 
 
 @tool("xdlc-llm embed")
 @_BUNDLE
-@click.option("--prompt", metavar="TEXT", required=True, help="The text.")
-@click.option("--soc", metavar="NAME", help="SoC to emulate with the vendor's runtime.  [default: the host]")
+@click.option("--prompt", metavar="TEXT", required=True, help="Embed this text.")
+@click.option("--soc", metavar="SOC", help="Emulate this SoC with the vendor's runtime.  [default: the host]")
 def embed(source: Path, prompt: str, soc: str | None) -> None:
     """Print the embedding of a text, a number a line."""
     from xdlc.llm.encoder import embedding
@@ -314,7 +342,7 @@ def embed(source: Path, prompt: str, soc: str | None) -> None:
     with bars.steps("running"):
         numbers = embedding(source, prompt, soc=soc)
     for number in numbers:
-        click.echo(f"{number:.6g}")
+        output(f"{number:.6g}")
 
 
 @click.group(

@@ -31,20 +31,30 @@ _PER_OP = ("moderate", "detailed")
 
 @tool(
     "xdlc-net-run",
-    epilog="Result N of the list goes to OUTPUT_DIR/Result_N/<tensor>.raw, float32 unless native files "
-    "are requested; a slash in a tensor's name makes a folder. A dynamic dimension of the DLC follows "
-    "from the size of the input's raw file; inputs with several of them take .npy files, which state "
-    "their shapes. Lists of several graphs have commas between them, __ omits a graph; results are in "
-    "OUTPUT_DIR/<graph>/Result_N then.",
+    epilog="Result N of the list goes to OUTPUT/Result_N/<tensor>.raw, as float32 unless you request native "
+    "files. A slash in a tensor's name makes a folder. A dynamic dimension of the DLC follows from the size "
+    "of the input's raw file; inputs with several of them need .npy files. For several graphs, write lists "
+    "with commas between them, and __ for a graph to omit. Results then go to OUTPUT/<graph>/Result_N.",
 )
 @params.source(
     "DLC", "Run this DLC, or with --runtime htp this context binary.", "--container", "--input-dlc"
 )
-@params.listing("Run the samples of this list, one a line.", required=True)
+@params.listing("Run the samples of this list, one a line.")
+@click.option(
+    "--samples",
+    type=params.FilePath(path_type=Path),
+    metavar="FOLDER|LIST",
+    help="Convert, quantize, prepare and measure a source model with these calibration samples. The files go "
+    "to the output folder.",
+)
+@click.option(
+    "--svg", type=params.OUTPUT_FILE, help="With --samples: draw the way of the model to this file."
+)
 @params.output(
     "Write the results to this folder.",
     "--output-dir",
     name="output_dir",
+    metavar="FOLDER",
     default=Path("output"),
     show_default=True,
 )
@@ -53,7 +63,7 @@ _PER_OP = ("moderate", "detailed")
     type=click.Choice(module_names("xdlc.api.runtimes")),
     default="cpu",
     show_default=True,
-    help="Runtime: cpu, onnxruntime; htp, the vendor's emulation of the DSP; aip, like --use-aip.",
+    help="Choose the runtime. cpu: onnxruntime; htp: the vendor's emulation of the DSP; aip: like --use-aip.",
 )
 @flags_of(
     RunOptions,
@@ -62,18 +72,18 @@ _PER_OP = ("moderate", "detailed")
 @click.option(
     "--enable-init-cache",
     is_flag=True,
-    help="Store a cache that had to be compiled, and use it in later runs (htp only).",
+    help="Store a cache that xdlc compiles, and use it in later runs (htp only).",
 )
 @click.option(
     "--storage-dir",
     type=params.OUTPUT_FILE,
-    help="Folder of caches of --enable-init-cache.  [default: OUTPUT_DIR]",
+    help="Keep the caches of --enable-init-cache in this folder.  [default: the folder of --output]",
 )
 @click.option(
     "--use-native-input-files",
     "native_in",
     is_flag=True,
-    help="Read raw files in the inputs' own types; integers are read so in any case.",
+    help="Read raw files in the inputs' own types. xdlc always reads integers so.",
 )
 @click.option(
     "--use-native-output-files",
@@ -85,25 +95,25 @@ _PER_OP = ("moderate", "detailed")
     "--native-input-tensor-names",
     "native_names",
     metavar="GRAPH:T1,T2;..",
-    help="Inputs whose raw files have the input's data type, instead of --use-native-input-files.",
+    help="Read the raw files of these inputs in their own type, instead of --use-native-input-files.",
 )
 @click.option(
     "--set-output-tensors",
     "tensors",
     multiple=True,
     metavar="T1,T2",
-    help="Tensors to write beside the graph's outputs: with a cache those that it was compiled for, with "
-    "sections those between them. 'GRAPH T1,T2' for one of several graphs.",
+    help="Write these tensors besides the graph's outputs. A cache has the tensors that it was "
+    "compiled for, sections those between them. 'GRAPH T1,T2' names one of several graphs.",
 )
 @click.option(
     "--set-output-layers",
     "layers",
     multiple=True,
     metavar="OP1,OP2",
-    help="Ops whose outputs are written too.",
+    help="Write the outputs of these ops too.",
 )
 @click.option(
-    "--set-unconsumed-as-output", "unread", is_flag=True, help="Also write tensors that no op reads."
+    "--set-unconsumed-as-output", "unread", is_flag=True, help="Write tensors that no op reads too."
 )
 @click.option("--dump-all-tensors", "every", is_flag=True, help="Write every tensor that an op computes.")
 @all_of(*params.dimension_flags)
@@ -111,7 +121,7 @@ _PER_OP = ("moderate", "detailed")
     "--num-inferences",
     type=click.IntRange(1, 1_000_000),
     metavar="N",
-    help="Number of inferences: the list is repeated, or cut. Results are those of the first pass.",
+    help="Run this many inferences: xdlc repeats the list, or cuts it. Results are those of the first pass.",
 )
 @click.option(
     "--duration",
@@ -120,7 +130,10 @@ _PER_OP = ("moderate", "detailed")
     help="Repeat the list until this time is over.",
 )
 @click.option(
-    "--keep-num-outputs", type=click.IntRange(0), metavar="N", help="Write no more results.  [default: all]"
+    "--keep-num-outputs",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Write at most this many results.  [default: all]",
 )
 @click.option(
     "--profiling-level",
@@ -128,13 +141,15 @@ _PER_OP = ("moderate", "detailed")
     type=click.Choice(["off", "basic", "moderate", "detailed"]),
     default="off",
     show_default=True,
-    help="Times on this machine, printed and in OUTPUT_DIR/profile.csv: basic, of inferences; moderate and "
-    "detailed, of each op too (cpu only).",
+    help="Measure times on this machine, print them and write profile.csv. basic: of inferences; "
+    "moderate and detailed: of each op too (cpu only).",
 )
 @kernel_flags
 def main(
     source: Path,
-    input_list: Path,
+    input_list: Path | None,
+    samples: Path | None,
+    svg: Path | None,
     output_dir: Path,
     runtime: str,
     input_names: tuple[str, ...],
@@ -143,8 +158,13 @@ def main(
 ) -> None:
     """Run a DLC on inputs from files.
 
-    Every line of the input list is one inference; its outputs are written as files.
+    Every line of the input list is one inference. xdlc writes its outputs as files.
     """
+    if samples is not None:
+        _all_steps(source, samples, output_dir, options["soc"], svg)
+        return
+    if input_list is None:
+        raise UsageError("no samples are named", fix="name a list: -l FILE; for a source model --samples")
     dims = params.dims_of(input_names, input_dimensions)
     options["several"] = bool(dims) or ("," in str(input_list) and not os.path.isfile(input_list))
     chosen = _checked(runtime, options)
@@ -193,6 +213,23 @@ def main(
             )
         for unused in kernels.unused():
             notice(f"{unused} is unused: it implements no op of the model")
+
+
+def _all_steps(source: Path, samples: Path, folder: Path, soc: str | None, svg: Path | None) -> None:
+    """Make a prepared DLC of a source model; print where files are, and one line of figures."""
+    from xdlc import api
+    from xdlc.ir.files import replace_text
+    from xdlc.page.svg import pipeline
+
+    with bars.steps("converting") as step:
+        built = api.build(source, samples, soc or "sm8650", folder, notify=notice, step=step)
+    for stage in built.stages[1:]:
+        show(f"written: {stage.path}")
+    show(f"report: {built.report}")
+    if svg is not None:
+        replace_text(svg, pipeline(built.as_dict()))
+        show(f"picture: {svg}")
+    show(str(built))
 
 
 def _checked(name: str, options: Mapping[str, Any]) -> Runtime:

@@ -8,7 +8,7 @@ import click
 
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target, derived_path
-from xdlc.cli.tool import show, tool
+from xdlc.cli.tool import show, tool, written
 
 
 def _list(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
@@ -30,7 +30,7 @@ def _list(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
     metavar="NAME",
     multiple=True,
     required=True,
-    help="Pass to apply. Repeatable: several run in turn until none changes the graph.",
+    help="Apply this pass. Repeatable: several passes run in turn until none changes the graph.",
 )
 @click.option(
     "--list",
@@ -38,13 +38,13 @@ def _list(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
     is_eager=True,
     expose_value=False,
     callback=_list,
-    help="List the passes and exit.",
+    help="List the passes, and stop.",
 )
 def main(source: Path, target: Path | None, passes: tuple[str, ...]) -> None:
     """Apply graph passes to a DLC.
 
-    Passes keep what a graph computes. Importers and the preparation for HTP run them as needed; this tool
-    runs some alone, to show their effect.
+    Passes keep what a graph computes. Importers and the preparation for HTP run them as needed. This tool
+    runs the passes that you name, to show their effect.
     """
     from xdlc import api
 
@@ -53,4 +53,4 @@ def main(source: Path, target: Path | None, passes: tuple[str, ...]) -> None:
         made = api.optimize(source, passes)
     with bars.steps("writing"):
         api.save(made, target)
-    show(f"written: {target}")
+    written(target)

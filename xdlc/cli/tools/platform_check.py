@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xdlc.cli import bars, params, text
-from xdlc.cli.tool import tool
+from xdlc.cli.tool import output, result, tool
 from xdlc.registry import module_names
 
 if TYPE_CHECKING:
@@ -21,33 +21,31 @@ if TYPE_CHECKING:
 
 @tool(
     "xdlc-platform-check",
-    epilog="With --runtime, the exit code is 0 if that runtime works; without, if the cpu works, which is "
-    "sufficient for converting and quantizing.",
+    epilog="With --runtime, the exit code is 0 if that runtime works. Without it, the exit code is 0 if the "
+    "cpu works: you can convert and quantize then.",
 )
 @click.option(
     "--runtime",
     type=click.Choice([*module_names("xdlc.api.runtimes"), "all"]),
-    help="Runtime to try. cpu: onnxruntime. htp: the vendor's compiler and emulation. aip: sections on HTA.  "
-    "[default: all]",
+    help="Try this runtime. cpu: onnxruntime; htp: the vendor's compiler and emulation; aip: "
+    "sections on HTA.  [default: all]",
 )
-@click.option("--soc", metavar="NAME", help="List only this SoC, and emulate it.")
+@click.option("--soc", metavar="SOC", help="List only this SoC, and emulate it.")
 @click.option(
     "--matrix",
     "model",
     type=params.INPUT_FILE,
-    help="Show which ops of a DLC each library supports for each SoC, instead.",
+    help="Show instead which ops of a DLC each library supports for each SoC.",
 )
 @click.option(
     "--libraries",
     multiple=True,
     callback=params.paths,
     metavar="DIR,DIR..",
-    help="With --matrix: folders of SDKs or of onnxruntime-qnn.  [default: the one in use]",
+    help="With --matrix: query the libraries of these folders, of SDKs or of onnxruntime-qnn. "
+    "[default: the library in use]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print all results as a JSON object.")
-def main(
-    runtime: str | None, soc: str | None, model: Path | None, libraries: tuple[str, ...], as_json: bool
-) -> None:
+def main(runtime: str | None, soc: str | None, model: Path | None, libraries: tuple[str, ...]) -> None:
     """Show the capabilities of this machine.
 
     Versions, the runtimes, each tried on a small graph, and the known SoCs. A failure comes with a fix.
@@ -60,17 +58,13 @@ def main(
     if runtime is not None and model is not None:
         raise UsageError("--runtime has no effect with --matrix", fix="omit one of the two")
     if model is not None:
-        _show_matrix(api.support_matrix(model, libraries or None, [soc] if soc else None), as_json)
+        _show_matrix(api.support_matrix(model, libraries or None, [soc] if soc else None))
         return
     with bars.steps("trying"):
         machine = api.check_platform(None if runtime in (None, "all") else [runtime], soc)
-    if as_json:
-        import json
-
-        click.echo(json.dumps(_described(machine), indent=2))
-    else:
-        for line in _lines(machine):
-            click.echo(line)
+    result(**described(machine))
+    for line in (*machine_lines(machine, every_trial=True), *_socs(machine)):
+        output(line)
     raise_all(
         [
             held.problem
@@ -80,12 +74,8 @@ def main(
     )
 
 
-def _show_matrix(matrix: Sequence[Support], as_json: bool) -> None:
-    if as_json:
-        import json
-
-        click.echo(json.dumps([asdict(support) for support in matrix], indent=2))
-        return
+def _show_matrix(matrix: Sequence[Support]) -> None:
+    result(matrix=[asdict(support) for support in matrix])
     rows: list[Sequence[str]] = [("library", "SoC", "ops", "not supported")]
     for support in matrix:
         reasons = [f"{op.op} ({op.type}): {op.reason}" for op in support.unsupported]
@@ -93,10 +83,11 @@ def _show_matrix(matrix: Sequence[Support], as_json: bool) -> None:
         row = (support.build or support.library, support.soc or "-", ops)
         rows.append((*map(text.clean, row), text.clean("; ".join([*support.problems, *reasons]) or "-")))
     for line in text.columns(rows):
-        click.echo(line)
+        output(line)
 
 
-def _lines(machine: Machine) -> Iterator[str]:
+def machine_lines(machine: Machine, *, every_trial: bool) -> Iterator[str]:
+    """Yield the versions, and the state of each runtime."""
     yield f"machine  {machine.system}, {machine.processors} processors"
     yield from text.columns([(name, held or "not installed") for name, held in machine.versions.items()])
     for runtime in machine.runtimes:
@@ -105,8 +96,12 @@ def _lines(machine: Machine) -> Iterator[str]:
         rows = []
         for trial in runtime.trials:
             fix = f" (fix: {trial.problem.fix})" if trial.problem and trial.problem.fix else ""
-            rows.append((trial.target, f"{trial.problem.problem}{fix}" if trial.problem else "passed"))
+            if trial.problem or every_trial:
+                rows.append((trial.target, f"{trial.problem.problem}{fix}" if trial.problem else "passed"))
         yield from text.columns([(text.clean(target), text.clean(outcome)) for target, outcome in rows])
+
+
+def _socs(machine: Machine) -> Iterator[str]:
     if len(machine.socs) == 1:
         yield from _soc(machine.socs[0])
         return
@@ -145,7 +140,8 @@ def _capabilities(soc: Soc) -> Iterator[str]:
     yield from (name for name in CAPABILITIES if getattr(soc.capabilities, name))
 
 
-def _described(machine: Machine) -> dict[str, Any]:
+def described(machine: Machine) -> dict[str, Any]:
+    """Return the capabilities of a machine for JSON."""
     return {
         "system": machine.system,
         "processors": machine.processors,

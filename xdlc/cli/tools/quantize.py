@@ -39,19 +39,19 @@ _PREPARING = all_of(
     click.option(
         "--enable-hta",
         is_flag=True,
-        help="Add sections for the Hexagon Tensor Accelerator; implies --one-act-bitwidth.",
+        help="Add sections for the Hexagon Tensor Accelerator; it implies --one-act-bitwidth.",
     ),
     click.option(
         "--hta-partitions",
         "partitions",
         metavar="A-B,C-D..",
-        help="Layers of each section, by the ids that xdlc-info shows.  [default: chosen automatically]",
+        help="Use these layers for each section, by the ids that xdlc info shows.  [default: xdlc chooses]",
     ),
     click.option(
         "--hta-reorder",
         "reorder",
         is_flag=True,
-        help="Execute layers in another order if it divides into fewer sections; layer ids follow it.",
+        help="Run layers in another order if that makes fewer sections. Layer ids follow it.",
     ),
     flags_of(
         AnnotateOptions,
@@ -87,9 +87,8 @@ def main(
     """Quantize a DLC, and prepare it for HTP or HTA.
 
     Runs the network on calibration samples, chooses encodings, and stores weights as integers. Without
-    --soc, widths are those that the oldest SoC of --prepare supports. A DLC that is quantized already needs
-    no samples. If preparing fails, xdlc still writes the DLC, without the caches or sections that failed,
-    and the exit code is not 0.
+    --soc, xdlc uses the widths that the oldest SoC of --prepare supports. A quantized DLC needs no samples.
+    If a cache or section fails, xdlc still writes the DLC without it, and the exit code is not 0.
     """
     from xdlc import api
     from xdlc.errors import raise_all
@@ -108,13 +107,14 @@ def main(
         if is_set and not is_enabled:
             raise UsageError(f"{flag} requires {enabling}", fix=f"add {enabling}, or omit {flag}")
     devices = [device_soc(soc) for soc in socs]  # before the long work, as the ranges
-    named = flags.get("target")
-    if flags["input_list"] is not None and devices and not named:
+    named = (flags["target"] or "").replace(",", " ").split()
+    if len(named) > 1 or (flags["input_list"] is not None and devices and not named):
         # What the oldest supports, all support.
-        flags["target"] = min(devices, key=lambda device: (device.arch, device.fp16)).name
+        several = map(device_soc, named) if named else devices
+        flags["target"] = min(several, key=lambda device: (device.arch, device.fp16)).name
     if enable_hta and not socs:
-        if named:
-            check_soc(named)
+        for soc in named:
+            check_soc(soc)
         if flags["input_list"] is not None:
             flags["one_act_bitwidth"] = True  # HTA has no op that converts widths
     if partitions is not None:

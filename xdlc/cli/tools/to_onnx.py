@@ -7,7 +7,7 @@ from typing import Any
 
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target, derived_path
-from xdlc.cli.tool import show, tool
+from xdlc.cli.tool import tool, written
 from xdlc.options.graphs import ExportOptions
 
 
@@ -18,13 +18,13 @@ from xdlc.options.graphs import ExportOptions
 def main(source: Path, target: Path | None, **options: Any) -> None:
     """Write a DLC as an ONNX model that onnxruntime runs.
 
-    Takes containers of format 3 and 4, ours and the vendor's. Names and shapes of inputs and outputs
-    stay; quantized ones are float32.
+    Reads containers of format 3 and 4 of xdlc and of the vendor. Names and shapes of inputs and outputs
+    stay; quantized inputs and outputs become float32.
     """
     from xdlc import api
 
     target = check_target(target or derived_path(source, ".onnx"))
     with bars.steps("writing"):
-        written = api.to_onnx(source, target, **options)
-    for path in written:
-        show(f"written: {path}")
+        paths = api.to_onnx(source, target, **options)
+    for path in paths:
+        written(path)

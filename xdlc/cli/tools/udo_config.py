@@ -10,8 +10,8 @@ import click
 from xdlc import __version__
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target
-from xdlc.cli.text import WIDTH, clean
-from xdlc.cli.tool import ToolGroup, notice, show, tool
+from xdlc.cli.text import WIDTH
+from xdlc.cli.tool import ToolGroup, notice, output, show, tool, written
 from xdlc.options.graphs import DraftOptions, FormOptions
 
 if TYPE_CHECKING:
@@ -33,16 +33,16 @@ _TARGET = params.output(
 @click.option(
     "--extended",
     is_flag=True,
-    help="Keep facts without a field in the vendor's JSON in fields of xdlc's own, xdlc_...; without this "
-    "flag they are dropped with a notice.",
+    help="Keep facts without a field in the vendor's JSON in fields of xdlc's own, xdlc_...; "
+    "without this flag xdlc drops them with a notice.",
 )
 def convert(
     configs: tuple[Path, ...], target: Path, form: str | None, package: str | None, extended: bool
 ) -> None:
     """Write configurations in the other form: JSON as OpDef XML, OpDef XML as JSON.
 
-    The form of a file is recognized by its content. Packages of one name are merged. Nothing is written
-    if there is any problem.
+    xdlc recognizes the form of a file by its content, and merges packages of one name. It writes nothing if
+    there is a problem.
     """
     from xdlc.udo.config import convert as convert_configs
 
@@ -55,7 +55,7 @@ def convert(
 def validate(configs: tuple[Path, ...]) -> None:
     """Check configurations, singly and together; list each problem with its line.
 
-    The summary states of each constraint whether it is enforced or documentation.
+    The summary states for each constraint whether xdlc enforces it.
     """
     from xdlc.errors import raise_all
     from xdlc.udo.config import inspect
@@ -64,7 +64,7 @@ def validate(configs: tuple[Path, ...]) -> None:
     for text in inspection.notices:
         notice(text)
     for line in inspection.summary:
-        click.echo(clean(line))
+        output(line)
     raise_all(inspection.problems)
 
 
@@ -76,11 +76,11 @@ def validate(configs: tuple[Path, ...]) -> None:
 def from_model(model: Path, target: Path, **options: Any) -> None:
     """Draft definitions for the operators of a model that have no mapping.
 
-    Inputs, outputs and parameters are those of the model's nodes, and descriptions state where each comes
-    from. JSON gets fields of xdlc's own, xdlc_..., for facts that the vendor's form lacks.
+    Inputs, outputs and parameters come from the model's nodes; descriptions state where each comes from. JSON
+    gets fields of xdlc's own, xdlc_..., for facts that the vendor's form lacks.
 
-    Operators that no definition can describe are reported, the others are written, and the exit code is
-    4. Nothing is written if none could be drafted.
+    If no definition can describe an operator, xdlc reports it, writes the remaining operators, and exits
+    with 4. It writes nothing if it could draft no operator.
     """
     from xdlc import api
     from xdlc.errors import raise_all
@@ -97,7 +97,7 @@ def from_model(model: Path, target: Path, **options: Any) -> None:
 def schema(target: Path) -> None:
     """Write the XML Schema of OpDef XML, for editors.
 
-    It is what xs:noNamespaceSchemaLocation="OpDef.xsd" in a configuration refers to.
+    xs:noNamespaceSchemaLocation="OpDef.xsd" in a configuration refers to this file.
     """
     from xdlc.udo.config import schema as schema_file
 
@@ -107,23 +107,27 @@ def schema(target: Path) -> None:
 @tool("sdk")
 @params.source("FILE", "Check this library. Repeatable.", name="libraries", multiple=True)
 @click.option(
-    "--release", default="", metavar="RELEASE", help="Release that all have to be of: 2.51, v2.51.0."
+    "--release", default="", metavar="RELEASE", help="Require this release of all files: 2.51, v2.51.0."
 )
 def sdk(libraries: tuple[Path, ...], release: str) -> None:
     """Check that op packages and the HTP backend are of one SDK release.
 
-    Each is printed with its release. Nothing is loaded.
+    Prints the release of each file. xdlc loads no file.
     """
     from xdlc.udo.sdk_release import check_releases
 
     for path, found in zip(libraries, check_releases(libraries, release), strict=True):
-        click.echo(clean(f"{path}: {found or 'no SDK release is recorded'}"))
+        output(f"{path}: {found or 'no SDK release is recorded'}")
 
 
 @tool("check-plugin")
 @click.argument("plugin", metavar="FILE.py:CLASS")
-@click.option("--nodes", type=click.IntRange(1, 1000), default=4, show_default=True, help="Number of nodes.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random values.")
+@click.option(
+    "--nodes", type=click.IntRange(1, 1000), default=4, show_default=True, help="Convert this many nodes."
+)
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="Start the random values from this seed."
+)
 @params.INPUT_DIMS
 @click.option(
     "--attribute",
@@ -131,14 +135,14 @@ def sdk(libraries: tuple[Path, ...], release: str) -> None:
     nargs=2,
     multiple=True,
     metavar="NAME JSON",
-    help="Value of an attribute: 3, 1,1,1,1 or a text. Repeatable.",
+    help="Set the value of an attribute: 3, 1,1,1,1 or a text. Repeatable.",
 )
 def check_plugin(
     plugin: str, nodes: int, seed: int, input_dims: Any, attributes: tuple[tuple[str, str], ...]
 ) -> None:
     """Convert random nodes with a plugin, run each kernel, compare the results.
 
-    Attributes and inputs are random values of the declared kinds; --attribute and --input-dim fix them. The
+    Attributes and inputs get random values of the declared kinds; --attribute and --input-dim fix them. The
     exit code is 7 if there is a problem.
     """
     from xdlc import api
@@ -157,9 +161,9 @@ def _write(made: Converted) -> None:
     for text in made.notices:
         notice(text)
     if "-" in made.texts:
-        click.echo(made.texts["-"], nl=False)
+        output(made.texts["-"], end="")
     for path in paths:
-        show(f"written: {path}")
+        written(path)
 
 
 @click.group(

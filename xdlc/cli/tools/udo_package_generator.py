@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from xdlc.cli import params
-from xdlc.cli.tool import notice, show, tool
+from xdlc.cli.tool import notice, show, tool, written
 
 if TYPE_CHECKING:
     from xdlc.udo.generator import Generated
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     "Write each package to a folder of its name in this folder.",
     "--output-path",
     name="folder",
+    metavar="FOLDER",
     required=True,
 )
 @click.option(
@@ -34,19 +35,19 @@ if TYPE_CHECKING:
     "--force-generation",
     "force",
     is_flag=True,
-    help="Generate into packages that are there already. Kernels that you have filled are kept; what would "
-    "be new in them is beside as .new.",
+    help="Generate into packages that exist. xdlc keeps kernels that you have filled, and writes "
+    "new parts next to them as .new.",
 )
 @click.option(
     "--per-backend",
     is_flag=True,
-    help="Generate a package for each backend, named as QNN names them: MyPackageCpu, MyPackageHtp.",
+    help="Generate a package for each backend, with QNN's names: MyPackageCpu, MyPackageHtp.",
 )
 @click.option(
     "-cop",
     "--converter-op-package",
     is_flag=True,
-    help="Ignored; the registration library infers the shapes of outputs for converters.",
+    hidden=True,
 )
 def main(
     configs: tuple[Path, ...], folder: Path, force: bool, per_backend: bool, converter_op_package: bool
@@ -81,4 +82,4 @@ def _report(generated: Generated) -> None:
         show(f"replaced: {path} was changed by hand; the old file is {path}.old")
     for path in outcome.left:
         show(f"left: {path} was changed by hand and no longer belongs to the package; it is now .old")
-    show(f"written: {outcome.folder}")
+    written(outcome.folder)

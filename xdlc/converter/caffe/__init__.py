@@ -13,7 +13,7 @@ class CaffeOptions(TypedDict, total=False):
     weights: Annotated[
         PathLike | None,
         Option(
-            "Weights of the net: a .caffemodel, or an HDF5 file (needs the extra caffe).",
+            "Read the weights of a Caffe net: a .caffemodel, or an HDF5 file, which needs the extra caffe.",
             metavar="FILE",
             flags=("--weights", "-b", "--caffe-bin"),
         ),

@@ -179,7 +179,7 @@ class _Net:
         quoted = [each for each in message.scalars(key) if not isinstance(each, Word)]
         found = [each for each in quoted if isinstance(each, str)]
         if any(len(text) > _LETTERS for text in found):
-            problem = f"line {message.line}: a {key} has more than {_LETTERS} characters"
+            problem = f"line {message.line}: {key} has more than {_LETTERS} characters"
             raise ModelError(problem, where=self._where, fix=_CORRECT)
         return [readable(text) for text in found]
 
@@ -198,12 +198,12 @@ class _Net:
             fields = {key: held for key, held in entry.message.fields.items() if key == "softmax_param"}
             entry.message, entry.type = Message(entry.message.line, fields), "Softmax"
             entry.bottoms, entry.tops = entry.bottoms[:1], entry.tops[:1]
-            self._notices.append(f"{kind} becomes Softmax, as its result is an output")
+            self._notices.append(f"{kind} becomes Softmax, because its result is an output")
         elif entry.type.endswith("Loss") or entry.type in _ENDS:
             as_softmax = entry.type == "SoftmaxWithLoss" and entry.tops
             found = f"; {spell('out_name')} {quote(entry.tops[0])} outputs its probabilities"
             more = found if as_softmax else ""
-            self._notices.append(f"{kind} is dropped: it is for training or evaluation only{more}")
+            self._notices.append(f"xdlc drops {kind}: it is for training or evaluation only{more}")
             return False
         return True
 
@@ -234,8 +234,8 @@ class _Net:
                 stated = message.messages("memory_data_param")
                 sizes = [[size for key in keys for size in param.scalars(key)[:1]] for param in stated]
                 self._notices.append(
-                    f"layer {entry.name!r} ({entry.type}) is an input: what it does to images "
-                    f"({_transform(message)}) must be done before"
+                    f"layer {entry.name!r} ({entry.type}) is an input: xdlc does not do what it does to "
+                    f"images ({_transform(message)}), so do it first"
                 )
             else:
                 continue
@@ -281,7 +281,7 @@ class _Net:
             for name in missing:
                 close = nearest_names(name, values) if len(self.problems) < _HINTS else ""
                 fix = close or "name a blob that an earlier layer writes"
-                self._report(entry, f"bottom {name!r} is written by no earlier layer", fix)
+                self._report(entry, f"no earlier layer writes bottom {name!r}", fix)
             reads, writes = [values.get(name, name) for name in entry.bottoms], []
             for top in entry.tops:
                 is_new = top not in entry.bottoms or entry.tops.count(top) > 1

@@ -65,6 +65,6 @@ def _check_place(path: Path, weights: Path | None) -> None:
         raise UsageError(
             "net and weights are swapped: this file contains weights",
             where=str(path),
-            fix=f"give {spell('path')} {quote(str(weights))} and {spell('weights')} {quote(str(path))}",
+            fix=f"pass {spell('path')} {quote(str(weights))} and {spell('weights')} {quote(str(path))}",
         )
     raise ModelError(f"is {CAFFE_WEIGHTS.name}", where=str(path), fix=CAFFE_WEIGHTS.fix_for(path))

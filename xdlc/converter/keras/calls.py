@@ -165,5 +165,5 @@ def in_form(value: Any, form: type[T], what: str, place: str) -> T:
         ModelError: If it is something else.
     """
     if not fits(value, form):
-        raise invalid(f"{what} is {value!r:.60}, no {_NAMES[form]}", place)
+        raise invalid(f"{what} is {value!r:.60} instead of {_NAMES[form]}", place)
     return cast("T", value)

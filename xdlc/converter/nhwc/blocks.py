@@ -44,7 +44,7 @@ def space_to_batch(g: Operators, x: Value, block: Sequence[int], pads: Sequence[
     """
     count, shape = len(block), list(dims(x))
     if count >= len(shape) or len(pads) != count or min(block, default=1) < 1:
-        raise ModelError(f"blocks {list(block)} of {shape}", fix=CONTRADICTION)
+        raise ModelError(f"blocks {list(block)} do not fit {shape}", fix=CONTRADICTION)
     if _is_image(x, block):
         images, amounts, sizes = _images(g, x, block, pads)
         (batch, height, width, depth), (tall, wide) = images.shape, sizes
@@ -106,7 +106,7 @@ def batch_to_space(g: Operators, x: Value, block: Sequence[int], crops: Sequence
     count, shape = len(block), list(dims(x))
     whole = int(np.prod(block))
     if count >= len(shape) or len(crops) != count or whole < 1 or shape[0] % whole:
-        raise ModelError(f"blocks {list(block)} of {shape}", fix=CONTRADICTION)
+        raise ModelError(f"blocks {list(block)} do not fit {shape}", fix=CONTRADICTION)
     given = [size * width for size, width in zip(shape[1:], block, strict=False)]
     if any(not 0 <= pair[0] <= size - pair[1] <= size for pair, size in zip(crops, given, strict=True)):
         raise ModelError(f"crops {list(crops)} exceed {given}", fix=CONTRADICTION)

@@ -34,7 +34,8 @@ def gather(g: Operators, x: Value, indices: Value, axis: int, batch_dims: int = 
     batch = batch_dims + indices.rank if batch_dims < 0 else batch_dims
     if not 0 <= batch <= min(axis, indices.rank):
         raise ModelError(
-            f"batch_dims {batch_dims} with axis {axis}, {indices.rank} axes of indices", fix=CONTRADICTION
+            f"batch_dims {batch_dims} does not fit axis {axis} and {indices.rank} axes of indices",
+            fix=CONTRADICTION,
         )
     if not batch:
         return g("Gather", [x, indices], axis=axis)
@@ -69,7 +70,7 @@ def split(g: Operators, x: Value, sizes: Sequence[int], axis: int) -> list[Value
         whole = dims(x, [axis])[0]
         sizes[sizes.index(-1)] = whole - sum(size for size in sizes if size != -1)
     if any(size < 0 for size in sizes) or (x.dims or ())[axis] not in (None, sum(sizes)):
-        raise ModelError(f"parts {sizes} of axis {axis} of {list(x.shape)}", fix=CONTRADICTION)
+        raise ModelError(f"parts {sizes} do not fit axis {axis} of {list(x.shape)}", fix=CONTRADICTION)
     if len(sizes) == 1:
         return [x]
     return g.apply("Split", [x, vector(g, sizes)], {"axis": axis}, len(sizes))
@@ -84,7 +85,9 @@ def split_evenly(g: Operators, x: Value, count: int, axis: int) -> list[Value]:
     """
     (whole,) = dims(x, [axis_of(axis, x.rank)])
     if count < 1 or whole % count:
-        raise ModelError(f"{whole} elements of axis {axis} in {count} parts", fix=CONTRADICTION)
+        raise ModelError(
+            f"{whole} elements of axis {axis} cannot be split into {count} parts", fix=CONTRADICTION
+        )
     return split(g, x, [whole // count] * count, axis)
 
 
@@ -116,7 +119,9 @@ def shuffled(g: Operators, x: Value, groups: int, axis: int) -> Value:
     shape = dims(x)
     size = shape[axis]
     if groups < 1 or size % groups:
-        raise ModelError(f"{size} elements of axis {axis} in {groups} groups", fix=CONTRADICTION)
+        raise ModelError(
+            f"{size} elements of axis {axis} cannot be divided into {groups} groups", fix=CONTRADICTION
+        )
     if x.is_static:
         apart = reshape(g, x, (*shape[:axis], groups, size // groups, *shape[axis + 1 :]))
         order = [*range(axis), axis + 1, axis, *range(axis + 2, apart.rank)]

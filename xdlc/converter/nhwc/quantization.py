@@ -29,7 +29,7 @@ def nudged(low: Array, high: Array, bits: int, narrow: bool) -> tuple[Array, Arr
         ModelError: If the range or the width is impossible.
     """
     if not 2 <= bits <= 16 or not np.all(np.isfinite(low) & np.isfinite(high) & (low <= high)):
-        raise ModelError(f"a range of {low} to {high} in {bits} bits", fix=CONTRADICTION)
+        raise ModelError(f"a range of {low} to {high} does not fit {bits} bits", fix=CONTRADICTION)
     least, most = np.float32(narrow), np.float32((1 << bits) - 1)
     scale = ((high - low) / (most - least)).astype(np.float32)
     place = least - low / np.where(scale == 0, 1, scale).astype(np.float32)
@@ -99,7 +99,7 @@ def symmetric(
         ModelError: If the width is impossible.
     """
     if not 2 <= bits <= 24:
-        raise ModelError(f"integers of {bits} bits", fix=CONTRADICTION)
+        raise ModelError(f"integers of {bits} bits are not valid", fix=CONTRADICTION)
     least = -(1 << bits - 1) + narrow if is_signed else 0
     most = (1 << bits - is_signed) - 1
     has_limits = low is not None and high is not None

@@ -105,11 +105,11 @@ def window_reduced(
         not len(shape) == len(kernel) == len(strides) == len(dilations)
         or min((*kernel, *strides, *dilations), default=1) < 1
     ):
-        raise ModelError(f"a window {list(kernel)} of {list(shape)}", fix="correct the model")
+        raise ModelError(f"a window {list(kernel)} does not fit {list(shape)}", fix="correct the model")
     for axis, (size, width, step, gap) in enumerate(zip(shape, kernel, strides, dilations, strict=True)):
         count = size - (width - 1) * gap
         if count < 1:
-            raise ModelError(f"a window {list(kernel)} of {list(shape)}", fix="correct the model")
+            raise ModelError(f"a window {list(kernel)} does not fit {list(shape)}", fix="correct the model")
 
         def part(value: Value, first: int, count: int, step: int = 1, axis: int = axis) -> Value:
             ends = (first, first + (count - 1) * step + 1, axis, step)

@@ -39,7 +39,10 @@ def _is_computed(x: Value, size: Size) -> bool:
 
 def _check(x: Value, size: Sequence[int]) -> tuple[int, ...]:
     if x.rank != 4 or len(size) != 2 or min(size) < 1:
-        raise ModelError(f"rank {x.rank} resized to {list(size)}", fix="pass [N, H, W, C] and two sizes")
+        raise ModelError(
+            f"an input of rank {x.rank} cannot be resized to {list(size)}",
+            fix="pass [N, H, W, C] and two sizes",
+        )
     check_table(max(size))
     return dims(x, (1, 2))
 
@@ -156,7 +159,9 @@ def scale_and_translate(
     tables = []
     for n, m, factor, move in zip(_check(x, size), size, scale, shift, strict=True):
         if not (0 < factor < math.inf and math.isfinite(move)):
-            raise ModelError(f"an image scaled by {factor} and moved by {move}", fix="correct the model")
+            raise ModelError(
+                f"an image cannot be scaled by {factor}, moved by {move}", fix="correct the model"
+            )
         check_table(n, m)
         tables.append(_kernel_shares(n, m, float(factor), float(move), *_KERNELS[kernel], antialias))
     return _mixed(g, x, tables)

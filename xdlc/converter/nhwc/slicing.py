@@ -92,7 +92,9 @@ def strided_slice(
             size = x.dims[axis] if x.dims is not None else None
             at = int(place.numpy().reshape(-1)[0])
             if size is not None and not -size <= at < size:
-                raise ModelError(f"position {at} of {size} elements of axis {axis}", fix=CONTRADICTION)
+                raise ModelError(
+                    f"position {at} is outside the {size} elements of axis {axis}", fix=CONTRADICTION
+                )
             x = _cut(g, x, [axis], vector(g, [at]), vector(g, [at + 1 or _ALL]), [1])
         else:
             x = g("Gather", [x, place], axis=axis)
@@ -118,14 +120,14 @@ def _plan(x: Value, count: int, masks: Masks) -> _Plan:
         ModelError: If there are more entries than axes, or two ellipses.
     """
     if count > _MOST_ENTRIES:
-        raise ModelError(f"{count} entries of a slice for rank {x.rank}", fix=CONTRADICTION)
+        raise ModelError(f"{count} entries of a slice do not fit rank {x.rank}", fix=CONTRADICTION)
     bits = [1 << entry for entry in range(count)]
     dots = [entry for entry in range(count) if masks.ellipsis & bits[entry]]
     if len(dots) > 1:
-        raise ModelError("two entries of a slice are an ellipsis", fix=CONTRADICTION)
+        raise ModelError("two entries of a slice are an ellipsis, and only one may be", fix=CONTRADICTION)
     taking = sum(1 for entry in range(count) if entry not in dots and not masks.new_axis & bits[entry])
     if taking > x.rank:
-        raise ModelError(f"{taking} entries of a slice for rank {x.rank}", fix=CONTRADICTION)
+        raise ModelError(f"{taking} entries of a slice do not fit rank {x.rank}", fix=CONTRADICTION)
     plan, axis = _Plan({}, {}, []), 0
     for entry in range(count):
         if entry in dots:
@@ -190,7 +192,7 @@ def sliced(g: Operators, x: Value, begin: Value, size: Value) -> Value:
     for value in (begin, size):
         if not value.is_dynamic and value.size != x.rank:
             raise ModelError(
-                f"a slice with {value.size} positions or sizes of rank {x.rank}", fix=CONTRADICTION
+                f"{value.size} positions or sizes of a slice do not fit rank {x.rank}", fix=CONTRADICTION
             )
     if begin.is_static and size.is_static:
         first, count = (value.numpy().reshape(-1) for value in (begin, size))
@@ -198,7 +200,9 @@ def sliced(g: Operators, x: Value, begin: Value, size: Value) -> Value:
         for axis, (start, items) in enumerate(zip(first, count, strict=True)):
             whole = given[axis]
             if start < 0 or items < -1 or (whole is not None and start + max(items, 0) > whole):
-                raise ModelError(f"a slice from {start} of {items} elements of {whole}", fix=CONTRADICTION)
+                raise ModelError(
+                    f"a slice of {items} elements from {start} on does not fit {whole}", fix=CONTRADICTION
+                )
         last = np.where(count < 0, _ALL, first + count)
         axes = [axis for axis in range(x.rank) if (first[axis], last[axis]) != (0, x.shape[axis])]
         return _cut(g, x, axes, vector(g, first[axes]), vector(g, last[axes]), [1] * len(axes)) if axes else x
@@ -234,7 +238,7 @@ def rolled(g: Operators, x: Value, shifts: Sequence[int], axes: Sequence[int]) -
         UnsupportedOp: If such an axis is open.
     """
     if len(shifts) != len(axes):
-        raise ModelError(f"{len(shifts)} shifts along {len(axes)} axes", fix=CONTRADICTION)
+        raise ModelError(f"{len(shifts)} shifts do not fit {len(axes)} axes", fix=CONTRADICTION)
     for shift, axis in zip(shifts, (axis_of(axis, x.rank) for axis in axes), strict=True):
         (size,) = dims(x, [axis])
         if size and shift % size:
@@ -257,7 +261,7 @@ def updated(g: Operators, x: Value, update: Value, start: Value) -> Value:
     """
     whole, part = dims(x), dims(update)
     if len(whole) != len(part) or any(few > many for few, many in zip(part, whole, strict=True)):
-        raise ModelError(f"a part {list(part)} of {list(whole)}", fix=CONTRADICTION)
+        raise ModelError(f"a part {list(part)} does not fit {list(whole)}", fix=CONTRADICTION)
     if not x.rank:
         return update
     most = np.asarray(whole, np.int64) - part
@@ -290,7 +294,7 @@ def spread(g: Operators, x: Value, steps: Sequence[int], fill: Value) -> Value:
         UnsupportedOp: If a dimension is open.
     """
     if len(steps) != x.rank or min(steps, default=1) < 1:
-        raise ModelError(f"distances {list(steps)} of rank {x.rank}", fix=CONTRADICTION)
+        raise ModelError(f"distances {list(steps)} do not fit rank {x.rank}", fix=CONTRADICTION)
     for axis, step in enumerate(steps):
         shape = list(dims(x))
         size = shape[axis]
@@ -319,7 +323,7 @@ def padded(g: Operators, x: Value, pads: Value, mode: str = "constant", fill: Va
     """
     amounts = known(pads, "the padding").astype(np.int64)
     if amounts.shape != (x.rank, 2) or amounts.min(initial=0) < 0:
-        raise ModelError(f"padding {amounts.tolist()} of rank {x.rank}", fix=CONTRADICTION)
+        raise ModelError(f"padding {amounts.tolist()} does not fit rank {x.rank}", fix=CONTRADICTION)
     if not amounts.any():
         return x
     if mode == "symmetric":
@@ -336,7 +340,9 @@ def _mirrored(g: Operators, x: Value, pads: Sequence[Sequence[int]]) -> Value:
         if before or after:
             (size,) = dims(x, [axis])
             if max(before, after) > size:
-                raise ModelError(f"padding {before}, {after} mirrors {size} elements", fix=CONTRADICTION)
+                raise ModelError(
+                    f"padding {before}, {after} cannot mirror {size} elements", fix=CONTRADICTION
+                )
             check_table(size + before + after)
             place = np.pad(np.arange(size), (before, after), "symmetric")
             x = g("Gather", [x, vector(g, place)], axis=axis)

@@ -34,7 +34,9 @@ def amounts(
     """
     if not isinstance(padding, str):
         if len(padding) != len(sizes):
-            raise ModelError(f"padding {list(padding)} of {len(sizes)} spatial axes", fix=CONTRADICTION)
+            raise ModelError(
+                f"padding {list(padding)} does not fit {len(sizes)} spatial axes", fix=CONTRADICTION
+            )
         return [(int(before), int(after)) for before, after in padding]
     if padding not in ("SAME", "VALID"):
         raise ModelError(f"padding {padding!r} is unknown", fix=CONTRADICTION)
@@ -75,12 +77,14 @@ def conv(
     rank = x.rank - 2
     if rank not in (1, 2, 3) or weight.rank != x.rank:
         raise ModelError(
-            f"a convolution of rank {x.rank} with weights of rank {weight.rank}", fix=CONTRADICTION
+            f"a convolution of rank {x.rank} does not fit weights of rank {weight.rank}", fix=CONTRADICTION
         )
     *kernel, inner = dims(weight, range(rank + 1))
     (channels,) = dims(x, [-1])
     if not inner or channels % inner:
-        raise ModelError(f"{channels} channels with weights of {inner} input channels", fix=CONTRADICTION)
+        raise ModelError(
+            f"{channels} channels do not fit weights of {inner} input channels", fix=CONTRADICTION
+        )
     given = _window(g, x, kernel, strides, padding, dilations)
     weight = permuted(g, weight, (rank + 1, rank, *range(rank)))
     operands = [channel_first(g, x), weight] if bias is None else [channel_first(g, x), weight, bias]
@@ -112,7 +116,7 @@ def depthwise_conv(
     """
     shape = dims(weight)
     if len(shape) != x.rank or shape[-2] != x.shape[-1]:
-        raise ModelError(f"{x.shape[-1]} channels with weights {list(shape)}", fix=CONTRADICTION)
+        raise ModelError(f"{x.shape[-1]} channels do not fit weights {list(shape)}", fix=CONTRADICTION)
     weight = reshape(g, weight, (*shape[:-2], 1, shape[-2] * shape[-1]))
     return conv(g, x, weight, bias, strides=strides, padding=padding, dilations=dilations)
 
@@ -146,7 +150,8 @@ def conv_transpose(
     rank = x.rank - 2
     if rank not in (1, 2, 3) or weight.rank != x.rank or len(sizes) not in (rank, rank + 1):
         raise ModelError(
-            f"a transposed convolution of rank {x.rank} with {list(weight.shape)}", fix=CONTRADICTION
+            f"a transposed convolution of rank {x.rank} does not fit weights {list(weight.shape)}",
+            fix=CONTRADICTION,
         )
     kernel, dilations = weight.shape[:-2], list(dilations or [1] * rank)
     group = sizes[rank] // weight.shape[-2] if len(sizes) > rank else 1
@@ -249,7 +254,7 @@ def depth_pool(g: Operators, x: Value, size: int, type: str = "ReduceMax") -> Va
     """
     shape = dims(x)
     if size < 1 or shape[-1] % size:
-        raise UnsupportedOp(f"a pool of {size} channels does not divide {shape[-1]}", fix="correct the model")
+        raise UnsupportedOp(f"a pool of {size} does not divide {shape[-1]} channels", fix="correct the model")
     apart = reshape(g, x, (*shape[:-1], shape[-1] // size, size))
     return g(type, [apart, vector(g, [len(shape)])], keepdims=0)
 
@@ -271,7 +276,9 @@ def _window(
     rank = x.rank - 2
     steps, gaps = list(strides), list(dilations or [1] * rank)
     if not len(kernel) == len(steps) == len(gaps) == rank or min((*kernel, *steps, *gaps), default=0) < 1:
-        raise ModelError(f"a window {list(kernel)} with strides {steps} on rank {x.rank}", fix=CONTRADICTION)
+        raise ModelError(
+            f"a window {list(kernel)} with strides {steps} does not fit rank {x.rank}", fix=CONTRADICTION
+        )
     options: dict[str, Any] = {"strides": steps, "dilations": gaps}
     sizes = (x.dims or (None,) * x.rank)[1:-1]  # with stride 1 the padding depends on no size
     if padding == "SAME" and any(size is None and step > 1 for size, step in zip(sizes, steps, strict=True)):

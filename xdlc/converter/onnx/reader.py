@@ -47,9 +47,9 @@ DENSE_BYTES = 1 << 30
 def too_large(where: str) -> UnsupportedOp:
     """Return the error of sparse tensors of more than ``DENSE_BYTES`` bytes."""
     return UnsupportedOp(
-        f"the sparse tensors of the model have more than {DENSE_BYTES} bytes when they are dense",
+        f"the sparse tensors of the model need more than {DENSE_BYTES} bytes as dense tensors",
         where=where,
-        fix="store tensors with many values as dense, or remove the embedding from the model",
+        fix="store tensors with many values as dense tensors, or remove the embedding from the model",
     )
 
 
@@ -68,7 +68,7 @@ def dense(file: OnnxFile, tensor: Any) -> TensorData:
     listed = tuple(tensor.indices.dims)
     if count < 0 or listed not in ((count,), (count, len(shape))) or tensor.indices.data_type != INT64:
         raise ModelError(
-            f"of shape {list(shape)} has values of shape {list(tensor.values.dims)} at positions of shape "
+            f"has shape {list(shape)}, values of shape {list(tensor.values.dims)} and positions of shape "
             f"{list(listed)}",
             where=where,
             fix="positions are int64, one for each value, or one for each value and axis",
@@ -96,7 +96,7 @@ def _places(indices: Array, shape: Sequence[int], where: str) -> Array:
     columns = indices.reshape(len(indices), len(bounds))
     for column, bound in zip(columns.T, bounds, strict=True):
         if len(column) and (int(column.min()) < 0 or int(column.max()) >= bound):
-            raise ModelError(f"has positions outside of its shape {list(shape)}", where=where)
+            raise ModelError(f"has positions outside its shape {list(shape)}", where=where)
     places = numpy.zeros(len(columns), numpy.int64)
     for column, bound in zip(columns.T, bounds, strict=True):
         places = places * bound + column
@@ -337,7 +337,7 @@ def _opsets(imports: Any, where: str) -> dict[str, int]:
 
         if newest > onnx.defs.onnx_opset_version():
             raise ModelError(
-                f"imports opset {newest}; the installed onnx {onnx.__version__} knows up to "
+                f"imports opset {newest}; the installed onnx {onnx.__version__} supports at most "
                 f"{onnx.defs.onnx_opset_version()}",
                 where=where,
                 fix="pip install --upgrade onnx, or export the model for an older opset",

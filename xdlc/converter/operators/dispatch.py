@@ -477,7 +477,7 @@ class Operators:
             results = host_only.keep(node, self.builder, infer(node, self._inferred), reason)
         except XdlcError as problem:
             raise UnsupportedOp(
-                f"{refusal.problem}; nor can the host take it: {problem.problem}", fix=problem.fix
+                f"{refusal.problem}; the host cannot run it either: {problem.problem}", fix=problem.fix
             ) from problem
         self.context.accept(node, results, where)
 

@@ -95,7 +95,7 @@ def _check_attributes(node: Node) -> None:
     unknown = sorted(node.attributes.keys() - schema.attributes.keys())
     if unknown:
         raise node.problem(
-            f"attribute {', '.join(unknown)} is not one of {node.type}-{version}, which the host runs",
+            f"{node.type}-{version}, which the host runs, has no attribute {', '.join(unknown)}",
             "remove the attribute if it has no effect, or rewrite the node",
         )
 
@@ -166,8 +166,8 @@ def _dft(node: Node) -> tuple[str, str] | None:
     if not node.attributes.get("inverse", 0) or node.attributes.get("onesided", 0):
         return None
     return (
-        "an inverse DFT of complex values: ONNX's single-precision algorithm is not the host's, "
-        "and what cancels out differs",
+        "ONNX and the host compute an inverse DFT of complex values in single precision by different "
+        "algorithms, so results differ where values cancel out",
         "write it as a product with the matrix of the transform",
     )
 

@@ -291,7 +291,7 @@ def opsets(imports: Any, where: str | None = None) -> dict[str, int]:
             raise ModelError(
                 f"imports opset {version} of domain {domain or 'ai.onnx'!r}"
                 + (
-                    f" beside opset {versions[domain]}"
+                    f" and opset {versions[domain]}"
                     if domain in versions
                     else "; versions have 31 bits, from 1"
                 ),
@@ -321,7 +321,7 @@ class MessageReader:
 
     def dense(self, tensor: Any) -> ir.TensorData:
         """Return the elements of a ``SparseTensorProto``."""
-        raise ValueError("a sparse tensor in the body of a standard operator")
+        raise ValueError("a sparse tensor in the body of a standard operator is not supported")
 
     def declare(self, function: Any, name: str) -> None:
         """Add the types that a function states, under the name of a call of it."""

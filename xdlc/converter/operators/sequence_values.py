@@ -70,8 +70,8 @@ def matched(node: Node, first: AnyValue, second: AnyValue) -> tuple[AnyValue, An
         raise node.invalid("a value is of one type in one branch and of another in the other")
     if len(leaves(first)) != len(leaves(second)):
         raise node.problem(
-            f"its branches give sequences of {len(leaves(first))} and {len(leaves(second))} elements, and "
-            "which one is only known when the graph runs",
+            f"its branches return sequences of {len(leaves(first))} and {len(leaves(second))} elements, "
+            "and only a run decides which branch counts",
             "let both branches return sequences of equal length, or join the elements inside the branches",
         )
     return first, second
@@ -176,6 +176,4 @@ def spend(importer: Operators, node: Node, nodes: int, what: str) -> None:
         UnsupportedOp: If they are too many.
     """
     if not importer.context.budget.unrolled_nodes.take(nodes):
-        raise node.problem(
-            f"{what} would take {nodes} nodes, which is too many", "keep the data in one tensor"
-        )
+        raise node.problem(f"{what} needs {nodes} nodes, which is too many", "keep the data in one tensor")

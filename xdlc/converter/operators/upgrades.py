@@ -78,10 +78,13 @@ def _batch_normalization(node: Node, builder: Builder) -> Node:
     """Refuse statistics per element (opset < 9) or of the batch (opset < 7)."""
     if not node.attributes.pop("spatial", 1):
         raise node.problem(
-            "spatial = 0: statistics of each element", "multiply and add the folded statistics instead"
+            "spatial = 0 (statistics of each element) is not supported",
+            "multiply and add the folded statistics instead",
         )
     if not node.attributes.pop("is_test", node.opset >= 7):
-        raise node.problem("is_test = 0: statistics of the batch", "export the model for inference")
+        raise node.problem(
+            "is_test = 0 (batch statistics) is not supported", "export the model for inference"
+        )
     return node
 
 

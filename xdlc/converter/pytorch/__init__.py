@@ -14,8 +14,8 @@ class PytorchOptions(SymbolOptions, total=False):
     state: Annotated[
         str | None,
         Option(
-            "Form of buffers and inputs that the network changes: inputs and outputs of the DLC "
-            "(io), or constants with their initial values (frozen).",
+            "Choose the form of buffers and inputs that the network changes. io: inputs and outputs of the "
+            "DLC; frozen: constants with their initial values.",
             default_text="io",
             metavar="FORM",
         ),
@@ -23,16 +23,16 @@ class PytorchOptions(SymbolOptions, total=False):
     source_lines: Annotated[
         bool,
         Option(
-            "Record in the trace which line of the network's source makes each call: the DLC then holds "
-            "paths of the machine that exported the program.",
+            "Record the line of the network's source that makes each call. The DLC then holds paths of the "
+            "machine that exported the program.",
             default=False,
         ),
     ]
     torch_exporter: Annotated[
         str | None,
         Option(
-            "Way to read the network: directly (torch), or from an export by torch.onnx in a "
-            "child process (onnx), which needs {trust}.",
+            "Choose how to read the network. torch: directly; onnx: from an export by torch.onnx in a child "
+            "process, which needs {trust}.",
             default_text="torch",
             metavar="NAME",
         ),

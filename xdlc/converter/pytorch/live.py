@@ -100,7 +100,7 @@ _TRAINED = ("Dropout", "BatchNorm", "InstanceNorm", "RReLU")
 _MOST_TEXT = 400
 _PACKED = re.compile(r"torch\.ao\.nn\.(intrinsic\.)?quantized\b")
 _TENSORS = (
-    "take and return tensors, and tuples, lists and dictionaries of them; networks of transformers: "
+    "pass and return tensors, and tuples, lists and dictionaries of tensors; networks of transformers: "
     "config.use_cache = False"
 )
 _ODD = ("not a known type", "Unsupported input type", "TreeSpec of")
@@ -260,7 +260,7 @@ def _with_plain_weights(torch: Any, module: Any) -> Any:
         raise UnsupportedOp(
             "layers hold packed weights, which torch.export does not support",
             where=type(module).__name__,
-            fix="convert torch.jit.trace(module, inputs), which does, or quantize with PT2E",
+            fix="convert torch.jit.trace(module, inputs), or quantize with PT2E",
         )
     plain = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
     weights = (*module.parameters(), *module.buffers())

@@ -115,8 +115,8 @@ def _bound(
     bindings = Bindings(values)
     for name, axis, size in examples:
         program.notices.append(
-            f"dimension {axis} of input {name!r} is {bindings.number(size)}, as in the example of the "
-            f"export: {spell('input_dims')} binds it to another number, or keeps it open with -1"
+            f"dimension {axis} of input {name!r} is {bindings.number(size)}, as in the export's example: "
+            f"{spell('input_dims')} binds it to another number, or keeps it open with -1"
         )
     for value, shape in shapes.items():
         _check(program, value, shape, values)
@@ -138,8 +138,8 @@ def _numbers(program: Program, symbols: dict[str, int]) -> dict[str, int]:
                 )
             if stated is None:
                 program.notices.append(
-                    f"argument {name!r} of the network is {number}, as in the example of the export: "
-                    f"{spell('define_symbol')} {quote(name)} sets another"
+                    f"argument {name!r} of the network is {number}, as in the export's example: "
+                    f"{spell('define_symbol')} {quote(name)} sets another number"
                 )
             numbers[symbol] = number
     return numbers

@@ -91,7 +91,9 @@ def unpickled(archive: Archive, folder: str, tensor: StoredTensor, where: str = 
         held = mapped(archive.source, start, None, [shape[axis] for axis in order], kept, where)
         return _cast(held.transpose([order.index(axis) for axis in range(len(shape))]), dtype, where)
     if count > max(min(_MOST_SPREAD * nbytes, _MOST_COPIED), nbytes) // kept.itemsize:
-        raise ModelError(f"spreads a storage of {nbytes} bytes to {count} elements", where=where, fix=AGAIN)
+        raise ModelError(
+            f"it spreads a storage of {nbytes} bytes to {count} elements", where=where, fix=AGAIN
+        )
     steps = [stride * kept.itemsize for stride in strides]
     flat = mapped(archive.source, start, None, [last + 1 - offset], kept, where)
     spread = flat.transform(lambda array: as_strided(array, shape, steps).copy(), shape=tuple(shape))
@@ -201,9 +203,9 @@ def _number(value: Mapping[str, Any]) -> int:
 
 def _object(where: str) -> XdlcError:
     return UnsupportedOp(
-        "is stored as a Python object, which would have to be executed",
+        "is stored as a Python object, and xdlc would have to execute it",
         where=where,
-        fix="export a network whose parameters are plain tensors: convert those of torchao by "
+        fix="export a network whose parameters are plain tensors: convert torchao's tensors with "
         "torchao.utils.unwrap_tensor_subclass(model)",
     )
 

@@ -53,7 +53,6 @@ def fixed_inputs(
                 raise UsageError(
                     f"the model has no input {name!r}; the inputs are {', '.join(inputs) or 'none'}",
                     fix=nearest_names(name, inputs) or "use one of the names of the inputs",
-                    code="XD211",
                 )
             arrays[name] = _fitting(value, inputs[name], shapes.get(name))
         except XdlcError as problem:
@@ -84,7 +83,7 @@ def _fitting(value: Any, dtype: Any, shape: Sequence[int | None] | None) -> Arra
         held = array == stated if is_whole else np.isinf(array.astype(np.float64)) == np.isinf(stated)
     if not held.all():
         raise UsageError(
-            f"{in_words(stated)} does not fit the input's data type, {dtype}",
+            f"{in_words(stated)} does not fit the input's data type {dtype}",
             fix=f"give values that {dtype} holds",
         )
     if shape is not None and not array.ndim and None not in shape:
@@ -102,8 +101,8 @@ def _check_shape(sizes: Sequence[int], shape: Sequence[int | None]) -> None:
         return
     wanted = ["N" if dim is None else dim for dim in shape]
     raise UsageError(
-        f"the value has shape {list(sizes)}, the input takes {wanted}".replace("'", ""),
-        fix="give a value of that shape, or bind its dimensions, and give one number",
+        f"the value has shape {list(sizes)}, but the input needs {wanted}".replace("'", ""),
+        fix="give a value of that shape, or bind its dimensions and give one number",
     )
 
 
@@ -177,8 +176,8 @@ def input_shapes(
         if dims is not None and labels is not None and len(dims) != len(labels):
             problems.append(
                 UsageError(
-                    f"{spell('input_dims')} has {len(dims)} dimensions for input {name!r}, "
-                    f"the model has {len(labels)}: {_text(labels)}",
+                    f"{spell('input_dims')} has {len(dims)} dimensions for input {name!r}, but the model "
+                    f"has {len(labels)}: {_text(labels)}",
                     where=where,
                     fix="give every dimension, the batch included",
                 )
@@ -241,7 +240,7 @@ def with_batch_of_one(inputs: Sequence[GraphInput], notices: list[str]) -> list[
     names = ", ".join(repr(entry.name) for entry in opened)
     kept = ",".join(["-1", *map(str, (opened[0].dims or ())[1:])])
     notices.append(
-        f"the batch of {names} is open: xdlc uses 1; {spell('batch')} N sets another, "
+        f"the batch of {names} is open: xdlc uses 1; {spell('batch')} N sets another batch, "
         f"{spell('input_dims')} {quote(opened[0].name)} {kept} keeps it open"
     )
     return [
@@ -279,7 +278,7 @@ def blame_bindings(
     blamed: list[XdlcError] = []
     changed = list(_changed(inputs, input_dims))
     statements = "; ".join(
-        f"{spell('input_dims')} states {name!r} as {_text(dims)}, the model states {_text(labels)}"
+        f"{spell('input_dims')} states {name!r} as {_text(dims)}, but the model states {_text(labels)}"
         for name, labels, dims in changed
     )
     own = [(name, _with_open(labels, dims)) for name, labels, dims in changed]
@@ -287,7 +286,7 @@ def blame_bindings(
     fix = f"check the dimensions that the options (like {spell('batch')}) set, then the model"
     if contradicts:
         shapes = " and ".join(f"{name!r} the shape {','.join(map(str, shape))}" for name, shape in own)
-        fix = f"give {shapes} with {spell('input_dims')}, as the model states, or omit it"
+        fix = f"give {shapes} with {spell('input_dims')}, as the model does, or omit it"
     elif changed:
         fix = f"give sizes that the network supports, often multiples of 32, with {spell('input_dims')}"
     for problem in problems:
@@ -364,14 +363,13 @@ def check_outputs(context: ImportContext, out_names: Sequence[str], written: Seq
                 UnsupportedOp(
                     f"output {name!r} is a sequence or an optional, but a DLC holds tensors only",
                     where=where,
-                    fix=f"give the model an output for each tensor, or end it earlier by {spell('out_name')}",
-                    code="XD405",
+                    fix=f"give the model an output for each tensor, or end it with {spell('out_name')}",
                 )
             )
             context.frame.unresolved.add(name)
         elif name not in context.values and name not in context.frame.unresolved:
             near = nearest_names(name, written) or f"name a value of a node: {', '.join(written[-3:])}"
-            context.problems.append(UsageError(f"there is no value {name!r}", where=where, fix=near))
+            context.problems.append(UsageError(f"the model has no value {name!r}", where=where, fix=near))
 
 
 def add_outputs(context: ImportContext, out_names: Sequence[str]) -> None:
@@ -398,7 +396,7 @@ def _add_output(context: ImportContext, name: str) -> None:
             if holder.role is ir.Role.INPUT:
                 own = graph.unique_name(f"{name}:0")
                 context.diagnostics.notices.append(
-                    f"{name!r} is an input and an output: the output is {own!r}"
+                    f"{name!r} is an input and an output: xdlc names the output {own!r}"
                 )
                 name = own
             else:
@@ -411,7 +409,7 @@ def _copied(context: ImportContext, name: str, tensor: ir.Tensor, value: Value) 
     """Return a separate tensor for an output that shares its tensor."""
     builder = context.builder
     builder.node = name + COPY
-    why = f"output {name!r} is a scalar, an input, a constant or another output"
+    why = f"output {name!r} is a scalar, an input, a constant or a second output"
     if value.is_dynamic or not builder.graph.inputs:  # the vendor's library composes no graph without inputs
         lying = Value(tensor, identity(tensor.rank), ranked=value.ranked)
         copy = builder.unary("Identity", lying, package=ir.HOST_PACKAGE).tensor

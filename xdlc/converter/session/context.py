@@ -301,7 +301,7 @@ class ImportContext:
         """Return the problem of a place that reads a name without a value."""
         if name in self.frame.unoffered:
             return UnsupportedOp(
-                f"its output {name!r} is used, which QNN does not offer",
+                f"a node reads its output {name!r}, which QNN does not offer",
                 where=self.frame.unoffered[name],
                 fix="export the model for inference, without the ops that read it",
             )

@@ -22,13 +22,13 @@ UNUSED = "no output of the model needs it"
 REFUSED = "it could not be imported"
 KNOWN = "its result is known while converting"
 INNER = "its result in this branch or loop is known, unread, or its input under another name"
-LISTED = "its result is a sequence or an optional, which is taken apart while converting"
+LISTED = "its result is a sequence or an optional, which xdlc resolves while converting"
 VIEW = "its result is its input under another name, shape or axis order"
 DROPPED = {
     "fold_quantize_dequantize": "it became the encoding of a tensor",
-    "merge_casts": "it changes the type and another changes it back",
-    "merge_rearrangements": "it undoes another",
-    "merge_views": "it moves nothing, or undoes another",
+    "merge_casts": "it changes the type, and another op changes it back",
+    "merge_rearrangements": "it undoes another op",
+    "merge_views": "it moves nothing, or undoes another op",
     "narrow_bounded_integers": "32 bits hold all of its values",
     "prune": "nothing reads its result",
 }

@@ -178,7 +178,7 @@ class Node:
         """
         value = self.attr(name, default)
         if value not in (0, 1):
-            raise self.invalid(f"attribute {name} is {value}, and neither 0 nor 1")
+            raise self.invalid(f"attribute {name} is {value} instead of 0 or 1")
         return bool(value)
 
     def graph(self, name: str) -> Body:
@@ -267,13 +267,13 @@ class Node:
         """
         unread = self.attributes.keys() - self.read - ignores
         if unread and self.is_applied:
-            raise AssertionError(f"{self.type} is applied with {sorted(unread)}, which nothing reads")
+            raise AssertionError(f"{self.type} gets {sorted(unread)}, which nothing reads")
         if unread:
             more = " and others" if len(unread) > _MOST_SHOWN else ""
             shown = sorted(unread)[:_MOST_SHOWN]
             near = nearest_names(shown[0], self.read - self.attributes.keys(), most=1, cutoff=0.8)
             raise self.problem(
-                f"attribute {', '.join(shown)}{more} is not understood here",
+                f"attribute {', '.join(shown)}{more} is not supported here",
                 f"{near}; or {_UNREAD}" if near else _UNREAD,
             )
 

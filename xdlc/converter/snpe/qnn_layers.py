@@ -87,7 +87,7 @@ def _dtype(node: Layer, held: Any) -> DType:
     name = held.value if isinstance(held, Scalar) else None
     dtype = BY_NAME.get(str(name))
     if dtype is None or not dtype.bits:
-        raise node.problem(f"names the data type {name!r}, which is unknown")
+        raise node.problem(f"has the unknown data type {name!r}")
     return dtype
 
 

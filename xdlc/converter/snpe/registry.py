@@ -74,7 +74,7 @@ class Layer:
         """
         value = self.attr(name, default)
         if not isinstance(value, int):
-            raise self.problem(f"attribute {name!r} should be a whole number, is {value!r}")
+            raise self.problem(f"attribute {name!r} is {value!r}, not a whole number")
         return int(value)
 
     def real(self, name: str) -> float:
@@ -85,7 +85,7 @@ class Layer:
         """
         value = self.attr(name)
         if not isinstance(value, int | float) or math.isnan(value):
-            raise self.problem(f"attribute {name!r} should be a number, is {value!r}")
+            raise self.problem(f"attribute {name!r} is {value!r}, not a number")
         return float(value)
 
     def flag(self, name: str) -> bool:
@@ -111,7 +111,7 @@ class Layer:
         """Return an attribute that lists ``count`` whole numbers."""
         values = self._list(name)
         if not all(isinstance(value, int) for value in values):
-            raise self.problem(f"attribute {name!r} should list whole numbers, lists {values}")
+            raise self.problem(f"attribute {name!r} lists {values}, not whole numbers")
         if len(values) != count:
             raise self.problem(f"attribute {name!r} has {len(values)} values instead of {count}")
         return values
@@ -126,7 +126,7 @@ class Layer:
 
         held = numpy.asarray(values, object).reshape(-1).tolist()
         if not all(0 <= value < LIMIT for value in held):
-            raise self.problem(f"has the {quantity} {values}, which should be from 0 to {LIMIT - 1}")
+            raise self.problem(f"has {quantity} {values} outside 0 to {LIMIT - 1}")
         return ir.u32s(values)
 
     def natural(self, name: str, default: Any = MISSING) -> ir.Scalar:
@@ -137,7 +137,7 @@ class Layer:
         """
         value = self.whole(name, default)
         if not 0 <= value < LIMIT:
-            raise self.problem(f"attribute {name!r} is {value}, should be from 0 to {LIMIT - 1}")
+            raise self.problem(f"attribute {name!r} is {value}, outside 0 to {LIMIT - 1}")
         return ir.u32(value)
 
     def weight(self, name: str) -> Tensor:

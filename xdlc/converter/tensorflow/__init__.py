@@ -14,19 +14,23 @@ class TensorflowOptions(TypedDict, total=False):
     out_node: Annotated[
         Sequence[str],
         Option(
-            "Node at which the graph ends instead of the model's outputs; NODE:K is output K of one.",
+            "End the graph at this node instead of at the model's outputs; NODE:K is output K of a node.",
             default=(),
             metavar="NODE",
         ),
     ]
     saved_model_tag: Annotated[
         str | None,
-        Option("Tags of the SavedModel's graph, separated by commas.", default_text="serve", metavar="TAG"),
+        Option(
+            "Use the graph with these tags of the SavedModel, separated by commas.",
+            default_text="serve",
+            metavar="TAG",
+        ),
     ]
     saved_model_signature_key: Annotated[
         str | None,
         Option(
-            "Signature whose inputs and outputs become those of the DLC.",
+            "Use the inputs and outputs of this signature.",
             default_text="serving_default",
             metavar="KEY",
         ),

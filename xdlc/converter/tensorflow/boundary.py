@@ -106,7 +106,9 @@ def source_graph(
             raise ModelError(problem, where=content.path, fix="save the model again")
         if not flat.has(value):
             near = nearest_names(name, [*content.nodes, *(node.own_name for node in flat.nodes)])
-            raise UsageError(f"there is no value {name!r}", where=content.path, fix=near or "name a node")
+            raise UsageError(
+                f"the model has no value {name!r}", where=content.path, fix=near or "name a node"
+            )
     if requested:
         outputs = {_output_name(name, value, boundary): value for name, value in requested.items()}
     graph = flat.finish(cut.values(), list(outputs.values()))
@@ -126,8 +128,8 @@ def source_graph(
     if flat.assigned:
         names = ", ".join(sorted(flat.assigned)[:_SHOWN])
         notices.append(
-            f"the model assigns to {len(flat.assigned)} of its variables at run time, {names}: "
-            "the DLC keeps their values of the file"
+            f"the model assigns to {len(flat.assigned)} of its variables at run time, {names}: the DLC "
+            "keeps their values from the file"
         )
     return graph
 
@@ -179,7 +181,7 @@ def terminal_outputs(content: Content, boundary: Boundary, notices: list[str]) -
         ends = [name for name, node in computing.items() if name not in read and any(data_inputs(node))]
     if not ends:
         fix = f"name the nodes to end at: {spell('out_node')}"
-        raise ModelError("each node of its graph is read by another node", where=content.path, fix=fix)
+        raise ModelError("other nodes read each node of its graph", where=content.path, fix=fix)
     if len(ends) > 1:
         shown = ", ".join(ends[:_SHOWN]) + (f" and {len(ends) - _SHOWN} more" if len(ends) > _SHOWN else "")
         notices.append(

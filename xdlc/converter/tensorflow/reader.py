@@ -69,7 +69,7 @@ def read(
         for node in graph.nodes:
             node.stated = ()  # what the source states holds for its own dimensions
     notices += [
-        f"variable {name!r} is not in the checkpoint: its initial value is used"
+        f"variable {name!r} is not in the checkpoint: xdlc uses its initial value"
         for name in loaded.variables.initial
     ]
     return SourceModel(
@@ -111,7 +111,7 @@ def _load(path: Path, tag: str | None, signature: str | None, *, has_outputs: bo
         return saved_model(path, tag, signature, has_outputs=has_outputs)
     if path.is_dir():
         fix = "name a SavedModel's folder, which holds saved_model.pb, or a file"
-        raise ModelError("is a folder, and no SavedModel", where=str(path), fix=fix)
+        raise ModelError("is a folder, but not a SavedModel", where=str(path), fix=fix)
     if tag is not None:
         raise UsageError(f"{spell('saved_model_tag')} is for SavedModels", where=str(path), fix="omit it")
     if format is META_GRAPH or path.suffix == ".meta":

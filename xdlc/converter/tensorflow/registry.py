@@ -77,7 +77,7 @@ def is_channel_first(node: Node) -> bool:
     """Return whether attribute data_format is channel-first."""
     given = str(node.attr("data_format", "NHWC"))
     if given not in ("NHWC", "NCHW", "NDHWC", "NCDHW", "NWC", "NCW"):
-        raise node.problem(f"data_format {given!r}")
+        raise node.problem(f"data_format {given!r} is not supported")
     return given.startswith("NC")
 
 

@@ -52,7 +52,6 @@ def numpy_dtype(name: str, where: str) -> Any:
         f"holds elements of type {name}, which a DLC cannot hold",
         where=where,
         fix=f"end or begin the graph at tensors of numbers: {spell('out_node')}, {spell('input_dims')}",
-        code="XD405",
     )
 
 

@@ -81,7 +81,7 @@ class Variables:
         if self._bundle is not None:
             fix = "save the model again, after its variables have values"
             return ModelError(f"is not in the checkpoint {self._prefix}", where=where, fix=fix)
-        fix = "pass the SavedModel's folder, or the .meta file beside its checkpoint, or a frozen graph"
+        fix = "pass the SavedModel's folder, the .meta file next to its checkpoint, or a frozen graph"
         return ModelError("has no value: there is no checkpoint", where=where, fix=fix)
 
     @cached_property

@@ -14,14 +14,14 @@ class TfliteOptions(TypedDict, total=False):
     signature_name: Annotated[
         str | None,
         Option(
-            "Signature of a TFLite model to convert, by its key.",
+            "Convert this signature of a TFLite model, by its key.",
             metavar="KEY",
             flags=("--signature-name", "-sn"),
         ),
     ]
     partial_graph_input_name: Annotated[
         Sequence[str],
-        Option("Tensor that becomes an input: the graph is cut before it.", default=(), metavar="NAME"),
+        Option("Cut the graph before this tensor, which becomes an input.", default=(), metavar="NAME"),
     ]
     float: Annotated[
         bool,

@@ -46,7 +46,7 @@ def entry(file: TfliteFile, key: str | None) -> Entry:
     others = ", ".join(map(repr, signatures)) or "none"
     if key is not None and key not in signatures:
         raise UsageError(
-            f"there is no signature {key!r}; the signatures are {others}",
+            f"the model has no signature {key!r}; its signatures are {others}",
             where=str(file.path),
             fix=nearest_names(key, signatures) or f"omit {spell('signature_name')}",
         )
@@ -138,7 +138,7 @@ def open_dimensions(
         signature = by_name[entry.name].signature
         if entry.name not in dims and -1 in signature[0 if batch is None else 1 :]:
             notices.append(
-                f"input {entry.name!r} is {list(signature)} in the file; xdlc uses {list(entry.dims or ())}: "
-                f"{spell('input_dims')} or {spell('batch')} sets other dimensions"
+                f"input {entry.name!r} is {list(signature)} in the file; xdlc uses "
+                f"{list(entry.dims or ())}: {spell('input_dims')} or {spell('batch')} sets other dimensions"
             )
     return notices

@@ -76,7 +76,7 @@ def stored_value(g: Operators, value: Value, tensor: TensorInfo) -> Value:
         return value
     if quantization.scales.size > 1:
         raise UnsupportedOp(
-            f"rounds its result to {quantization.scales.size} scales; QNN rounds to one",
+            f"it rounds its result to {quantization.scales.size} scales; QNN rounds to one scale",
             fix="convert the model with one scale for each activation",
         )
     if tensor.dtype == np.int32:

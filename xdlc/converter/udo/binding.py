@@ -92,11 +92,11 @@ def _misfit(slot: Slot) -> Issue | None:
         return None if not definition.mandatory else _omitted(place)
     if definition.is_static and not value.is_static:
         return Issue(
-            f"{place} is computed by the graph or a graph input, but the definition wants static data",
-            "take IsStaticTensor (JSON: static) out of the definition, or make it a constant of the model",
+            f"the model computes {place}, but the definition needs static data",
+            "remove IsStaticTensor (JSON: static) from the definition, or make it a constant of the model",
         )
     if not value.ranked:
-        return Issue(f"the number of axes of {place} is not known", bind_dims())
+        return Issue(f"the number of axes of {place} is unknown", bind_dims())
     if value.bits is not None:
         return Issue(f"{place} holds integers of {value.bits} bits", "store them in 8 bits in the model")
     allowed = definition.dtypes
@@ -111,12 +111,12 @@ def _misfit(slot: Slot) -> Issue | None:
     try:
         order_of(definition.layout, value.rank)
     except ValueError as error:
-        return Issue(f"{place}: {error}", "state another layout in the definition, or none")
+        return Issue(f"{place}: {error}", "state another layout in the definition, or omit it")
     return None
 
 
 def _omitted(place: str) -> Issue:
-    return Issue(f"{place} is omitted, but it is mandatory", OPTIONAL)
+    return Issue(f"{place} is missing, but it is mandatory", OPTIONAL)
 
 
 def _missing(index: int, entry: TensorDef, attributes: Mapping[str, Any]) -> Issue:
@@ -135,12 +135,13 @@ def _too_many(definition: OpDef, operands: Sequence[Value | None], attributes: M
     if extra is not None and extra.is_static and unset:
         names = " or ".join(map(repr, unset))
         return Issue(
-            f"the node has {len(operands)} inputs, the definition {count}; input {operands.index(extra)} "
-            f"({extra.tensor.name!r}) is a constant, and parameter {names} has no attribute",
+            f"the node has {len(operands)} inputs, the definition has {count}; input "
+            f"{operands.index(extra)} ({extra.tensor.name!r}) is a constant, and parameter {names} has no "
+            "attribute",
             f"the model has {names} as an input: make it one with IsStaticTensor in the definition",
         )
     return Issue(
-        f"the node has {len(operands)} inputs, the definition {count}",
+        f"the node has {len(operands)} inputs, the definition has {count}",
         "add the inputs to the definition, or mark its last one as Repeated",
     )
 
@@ -169,12 +170,12 @@ def _tensor(builder: Builder, custom: Udo, slot: Slot, value: Value) -> Tensor:
         return _static(definition, value)
     tensor = value.tensor
     if value.rank:
-        wants = f"{full_name(custom)} wants input `{definition.name}` in {layout or _SOURCE}"
+        wants = f"{full_name(custom)} needs input `{definition.name}` in {layout or _SOURCE}"
         tensor = in_layout(builder, value, order_of(layout, value.rank), wants)
     dtype = _type_for(tensor, definition)
     if dtype is tensor.dtype:
         return tensor
-    why = f"{full_name(custom)} wants input `{definition.name}` as {dtype.name}"
+    why = f"{full_name(custom)} needs input `{definition.name}` as {dtype.name}"
     made = builder.emit("Cast", [tensor], tensor.shape, dtype, why=why)
     made.dynamic_axes = tensor.dynamic_axes
     return made

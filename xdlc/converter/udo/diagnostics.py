@@ -98,8 +98,8 @@ def _dynamic_dims(op: Op) -> Iterator[str]:
     for tensor in op.outputs:
         if tensor.dynamic_axes:
             yield (
-                f"the dimensions of {tensor.name!r}, an output of {op.package}::{op.type}, are not stated: "
-                "they stay dynamic, which accelerators do not support; a shape function would state them"
+                f"{tensor.name!r}, an output of {op.package}::{op.type}, has unknown dimensions, which "
+                "stay dynamic: accelerators cannot run it; add a shape function"
             )
 
 

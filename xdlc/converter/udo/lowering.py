@@ -110,7 +110,7 @@ def _stored(
         tensor = inputs[index]
         assert tensor is not None  # no omitted input has a format
         if not isinstance(tensor.encoding, ScaleOffset | None):
-            why = f"input {index} ({tensor.name!r}) has more than one scale, and its format moves its axes"
+            why = f"input {index} ({tensor.name!r}) has more than one scale, and its format moves the axes"
             fix = "allow float types only at the input, or use one scale for the weight in the model"
             raise_issues(custom, [Issue(why, fix)])
         inputs[index] = Tensor(tensor.name, data.shape, tensor.dtype, tensor.encoding, data, Role.STATIC)

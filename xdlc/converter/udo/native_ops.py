@@ -147,22 +147,22 @@ def _sides(what: str, places: tuple[TensorDef, ...], tensors: tuple[Tensor | Non
     repeats = bool(places) and places[-1].repeated
     if len(tensors) > len(places) and not repeats:
         yield Issue(
-            f"it has {len(tensors)} {what}s, the definition {len(places)}",
+            f"it has {len(tensors)} {what}s, the definition has {len(places)}",
             f"define the {what}s that QNN's operation has",
         )
     for index, place in enumerate(places):
         tensor = tensors[index] if index < len(tensors) else None
         if place.layout not in _LAYOUTS:
             yield Issue(
-                f"{what} {index} ({place.name!r}) has layout {place.layout}, a native op is channel-last",
+                f"{what} {index} ({place.name!r}) has layout {place.layout}, but a native op is channel-last",
                 "remove the layout, or set UseDefaultTranslation to false",
             )
         if tensor is None and place.mandatory:
-            yield Issue(f"{what} {index} ({place.name!r}) is omitted", OPTIONAL)
+            yield Issue(f"{what} {index} ({place.name!r}) is missing", OPTIONAL)
         elif tensor is not None and place.is_static and not tensor.is_static:
             yield Issue(
                 f"{what} {index} ({place.name!r}) is computed",
-                "take IsStaticTensor (JSON: static) out of the definition",
+                "remove IsStaticTensor (JSON: static) from the definition",
             )
 
 
@@ -192,10 +192,10 @@ def check_package_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"{spell('package_name')} is {name!r}",
-            fix="use letters, digits and _, no digit first; dots may separate such names",
+            fix="use letters, digits and _, no digit first; dots may separate names",
         )
     if name in (ir.HOST_PACKAGE, "snpe"):
-        problem = f"{spell('package_name')} is {name!r}, whose ops are xdlc's own"
+        problem = f"{spell('package_name')} is {name!r}, which is reserved for xdlc's ops"
         raise UsageError(problem, fix="choose another name")
 
 
@@ -214,6 +214,6 @@ def rename_package(model: ir.Model, name: str, notices: list[str]) -> None:
                 op.package = name
                 count += 1
     notices.append(
-        f"{count} op(s) are of package {name!r} instead of {ir.NATIVE_PACKAGE!r}: only a runtime that loads "
-        "this package runs them, and xdlc quantizes, runs and prepares them by no rules of its own"
+        f"{count} op(s) have package {name!r} instead of {ir.NATIVE_PACKAGE!r}: they need a runtime that "
+        "loads this package, and xdlc quantizes, runs and prepares them without own rules"
     )

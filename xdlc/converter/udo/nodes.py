@@ -194,10 +194,10 @@ class UdoNodes:
         found = list(self._declared.contradicted(shapes))
         if found:
             name, stated, shape = found[0]
-            more = f", and {len(found) - 1} more are not as stated" if len(found) > 1 else ""
+            more = f", and {len(found) - 1} more differ" if len(found) > 1 else ""
             have, want = shape_text.shown(shape), shape_text.shown(stated)
             yield (
-                f"{name!r} has shape {have}, and the model states {want}{more}: check the output shapes of "
+                f"{name!r} has shape {have}, but the model states {want}{more}: check the output shapes of "
                 "your operations"
             )
 
@@ -207,8 +207,8 @@ class UdoNodes:
         if spared and (node.domain, node.type) not in self._noticed:
             self._noticed.add((node.domain, node.type))
             self._context.diagnostics.notices.append(
-                f"{full_name(spared[0])} matches the {node.type} of a domain of the model's own; "
-                f"{node.domain or 'ONNX'}'s {node.type} keeps xdlc's mapping"
+                f"{full_name(spared[0])} matches the {node.type} of the model's own domain; xdlc's mapping "
+                f"stays for {node.type} of {node.domain or 'ONNX'}"
             )
 
     def _note_preceded(self, udo: Udo, node: Node) -> None:
@@ -216,7 +216,7 @@ class UdoNodes:
         if key not in self._noticed:
             self._noticed.add(key)
             self._context.diagnostics.notices.append(
-                f"{full_name(udo)} matches {node.type} nodes and precedes xdlc's own mapping"
+                f"{full_name(udo)} matches {node.type} nodes and replaces xdlc's own mapping"
             )
 
     def _chosen(self, candidates: Sequence[Udo], source: SourceNode, node: Node) -> Udo | None:
@@ -240,7 +240,7 @@ class UdoNodes:
             left = fitting or left[:1]
         if len(left) > 1:
             raise UnsupportedOp(
-                f"{' and '.join(map(full_name, left))} both match it",
+                f"{' and '.join(map(full_name, left))} match it both",
                 fix="remove one of the definitions, or give its package the Domain of the operator",
             )
         return left[0] if left else None
@@ -289,7 +289,7 @@ def _tensors(node: Node) -> list[Value | None]:
     for index, value in enumerate(node.inputs):
         if value is not None and not isinstance(value, Value):
             raise node.problem(
-                f"input {index} is a sequence or an optional, but UDOs take tensors",
+                f"input {index} is a sequence or an optional, but UDOs need tensors",
                 "take the sequence apart in the model",
             )
     return list(node.inputs)

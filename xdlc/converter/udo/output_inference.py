@@ -19,14 +19,10 @@ from xdlc.opdefs.source_match import ShapeFunction, Udo
 from xdlc.options import spell
 
 _SHAPE_FIX = (
-    "state it as Shape/Text of the output in the definition (xdlc_shape in JSON), pass a shape function with "
-    "{} FILE.py (xdlc-udo-package-generator writes a skeleton of one), let the "
-    "model state it (value_info in ONNX), or draft the definition with `xdlc-udo-config from-model "
-    "--same_shapes` if it is that of the first input"
+    "state it as Shape/Text of the output (xdlc_shape in JSON), pass a shape function with {} FILE.py, or "
+    "state it in the model (value_info in ONNX); xdlc-udo-package-generator writes a skeleton of a function"
 )
-_HOOK_FIX = (
-    "return it from infer_shape_and_type of the plugin, or let the model state it (value_info in ONNX)"
-)
+_HOOK_FIX = "return it from infer_shape_and_type of the plugin, or state it in the model (value_info in ONNX)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +90,7 @@ def _places(
     if len(stated) > most:
         issues.append(
             Issue(
-                f"the node has {len(stated)} outputs, the definition {most}",
+                f"the node has {len(stated)} outputs, the definition has {most}",
                 "add the outputs to the definition, or mark its last one as Repeated",
             )
         )
@@ -126,7 +122,7 @@ def _result(
     try:
         order = order_of(place.layout, len(shapes[0][1] if source.shape is None else source.shape))
     except ValueError as error:
-        return Issue(f"{name}: {error}", "state another layout in the definition, or none")
+        return Issue(f"{name}: {error}", "state another layout in the definition, or omit it")
     shape, clash = _merged(shapes)
     if clash:
         return Issue(f"{name} is {clash}", "correct one of them")
@@ -151,8 +147,8 @@ def _guess(name: str, place: TensorDef, dtype: DType) -> str:
     if len(kinds) < 2:
         return ""
     return (
-        f"nothing states the data type of {name}, which may be {_one_of(place.dtypes)}: {dtype.name} is "
-        "assumed; the model (value_info in ONNX) or a shape function would state it"
+        f"nothing states the data type of {name}, which may be {_one_of(place.dtypes)}: xdlc assumes "
+        f"{dtype.name}; state it in the model (value_info in ONNX), or add a shape function"
     )
 
 

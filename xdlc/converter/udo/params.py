@@ -125,7 +125,7 @@ def _unknown(definition: OpDef, name: str, value: Any) -> Issue:
     listed = ", ".join(definition.params) or "none"
     return Issue(
         f"attribute {name!r} is not a parameter; parameters: {listed}{f'; {near}' if near else ''}",
-        f"add the parameter {end!r} to the definition, or take the attribute out of the model",
+        f"add the parameter {end!r} to the definition, or remove the attribute from the model",
     )
 
 
@@ -133,7 +133,7 @@ def _missing(name: str, several: Sequence[str]) -> Issue:
     if several:
         return Issue(
             f"parameter {name!r} may be {' or '.join(several)}",
-            f"name the parameter {several[0].replace('.', '_')}, for one",
+            f"name the parameter {several[0].replace('.', '_')}, for example",
         )
     return Issue(
         f"the node has no attribute {name!r}, a mandatory parameter",
@@ -205,7 +205,7 @@ def _dtype(param: ParamDef, data: TensorData) -> DType:
     try:
         own = from_numpy(data.dtype)
     except TypeError as error:
-        raise ValueError(f"{_kind_of(data)}, whose type a DLC does not have") from error
+        raise ValueError(f"{_kind_of(data)} has a type that a DLC cannot hold") from error
     if param.dtypes and all(dtype.is_fixed for dtype in param.dtypes):
         return FLOAT32  # floats that the quantizer will store
     allowed: Sequence[DType] = param.dtypes or _SHRUNK.get(own, (FLOAT32,) if own.bits == 64 else (own,))

@@ -47,5 +47,5 @@ def open_checkpoint(path: str | os.PathLike[str] | Module) -> Checkpoint:
     if form is formats.SAFETENSORS or place.name == "config.json":
         fix = f"name its folder: {place.parent}"
     raise UsageError(
-        f"is {form.name if form else 'no checkpoint of a language model'}", where=str(path), fix=fix
+        f"is {form.name if form else 'not a checkpoint of a language model'}", where=str(path), fix=fix
     )

@@ -129,7 +129,7 @@ def _decoder_alone(
     if not nested:
         return tensors
     nested |= {name: data for name, data in tensors.items() if name.startswith(_HEAD)}
-    notices.append(f"{where}: {len(tensors) - len(nested)} tensors beside the decoder are omitted")
+    notices.append(f"{where}: xdlc omits {len(tensors) - len(nested)} tensors outside the decoder")
     return nested
 
 
@@ -144,7 +144,7 @@ def _generation(config: dict[str, Any], stated: dict[str, Any], where: str) -> d
         value: Any = stated_ids[0] if stated_ids else []
         ids[key] = value if isinstance(value, list) else [value]
         if not all(isinstance(token, int) and not isinstance(token, bool) for token in ids[key]):
-            problem = f"{key} is neither a whole number nor a list of them"
+            problem = f"{key} is neither a whole number nor a list of whole numbers"
             raise ModelError(problem, where=where, fix="get generation_config.json and config.json again")
     first = {key: ids[key][0] if ids[key] else None for key in ("bos_token_id", "pad_token_id")}
     return {**stated, **first, "eos_token_id": ids["eos_token_id"]}

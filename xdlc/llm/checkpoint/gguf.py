@@ -92,7 +92,7 @@ def read_gguf(path: Path) -> Gguf:
     file = ir.MappedFile(path)
     reader = _Reader(file)
     if bytes(reader.take(4)) != MAGIC:
-        raise reader.fault("is no GGUF file")
+        raise reader.fault("is not a GGUF file")
     (version,) = reader.unpack("<I")
     if version not in _VERSIONS:
         form = f"version {version}" if version < 1 << 16 else "big-endian numbers"
@@ -126,8 +126,8 @@ def _directory(reader: _Reader, count: int, alignment: Any) -> dict[str, GgufTen
         layout = LAYOUTS.get(kind)
         if layout is None:
             raise UnsupportedOp(
-                f"its values have ggml's type {kind}; "
-                f"{', '.join(supported.name for supported in LAYOUTS.values())} are supported",
+                f"its values have ggml's type {kind}; xdlc supports "
+                f"{', '.join(supported.name for supported in LAYOUTS.values())}",
                 where=where,
                 fix="use another quantization of the model, like Q4_0, Q8_0, Q4_K_M or F16",
             )

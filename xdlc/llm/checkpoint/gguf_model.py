@@ -124,7 +124,7 @@ def open_gguf(path: Path) -> Checkpoint:
     name = file.metadata.get("general.architecture")
     if not isinstance(name, str) or name not in _ARCHITECTURES:
         raise UnsupportedOp(
-            f"its architecture is {shown(str(name))}; {', '.join(_ARCHITECTURES)} are supported",
+            f"its architecture is {shown(str(name))}; xdlc supports {', '.join(_ARCHITECTURES)}",
             where=file.where,
             fix="use the checkpoint of Hugging Face, or export the network with torch.export",
         )
@@ -141,8 +141,8 @@ def open_gguf(path: Path) -> Checkpoint:
     )
     if floats:
         notices.append(
-            f"{file.where}: blocks of {', '.join(floats)} have float offsets; "
-            "they are read as floats and quantized again"
+            f"{file.where}: blocks of {', '.join(floats)} have float offsets; xdlc reads them as floats "
+            "and quantizes them again"
         )
     generation = _generation(file)
     notices += omit_unknown_ids(generation, config, file.where)
@@ -188,7 +188,10 @@ def _renamed(file: Gguf, architecture: _Architecture, family: Family) -> list[_P
             inner = _inner(family, role)
             base = f"{names.layer.format(int(match[1]))}.{inner}" if inner else ""
         if not base or end not in ("weight", "bias"):
-            problem = f"has a tensor {shown(tensor.name)}, which a decoder of {architecture.model_type} lacks"
+            problem = (
+                f"has a tensor {shown(tensor.name)}, which a decoder of "
+                f"{architecture.model_type} does not have"
+            )
             raise UnsupportedOp(problem, where=file.where, fix="use the checkpoint of Hugging Face")
         order = None
         if architecture.is_permuted and role in ("attn_q", "attn_k"):
@@ -279,7 +282,7 @@ class _Config:
                 raise UnsupportedOp(
                     f"{self._name}.{key} differs by layer",
                     where=self._file.where,
-                    fix="use a model whose layers are alike",
+                    fix="use a model with equal layers",
                 )
             value = value[0]
         return _short(value) if isinstance(value, float) else value

@@ -67,14 +67,14 @@ def tokenizer_json(metadata: Mapping[str, Any], where: str) -> tuple[bytes | Non
     kind, pre = metadata.get("tokenizer.ggml.model"), metadata.get("tokenizer.ggml.pre", "default")
     hint = "; for texts, build from the folder of its source, with tokenizer.json"
     if kind not in ("gpt2", "llama"):
-        return None, f"its tokenizer is of the kind {shown(str(kind))}; gpt2 and llama are supported{hint}"
+        return None, f"its tokenizer is of the kind {shown(str(kind))}; xdlc supports gpt2 and llama{hint}"
     if kind == "gpt2" and (not isinstance(pre, str) or pre not in _SPLITS):
         return None, f"its tokenizer splits text by {shown(str(pre))}, which is not supported{hint}"
     fields = _Fields(metadata, where)
     whole = _byte_level(fields, pre) if kind == "gpt2" else _sentencepiece(fields)
     notice = ""
     if kind == "gpt2" and pre == "default":
-        notice = "states no pattern by which its tokenizer splits text; GPT-2's is used"
+        notice = "states no pattern by which its tokenizer splits text; xdlc uses GPT-2's"
     return json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode(), notice
 
 
@@ -102,7 +102,7 @@ class _Fields:
     def _list(self, key: str, form: type) -> list[Any]:
         values = self._metadata.get(f"tokenizer.ggml.{key}", [])
         if not isinstance(values, list) or not all(type(value) is form for value in values):
-            raise self.fault(f"has {key} that are no array of {form.__name__}")
+            raise self.fault(f"has {key}, not an array of {form.__name__}")
         return values
 
     def flag(self, key: str, otherwise: bool) -> bool:
@@ -182,7 +182,7 @@ def _byte_level(fields: _Fields, pre: str) -> dict[str, Any]:
     for merge in fields.merges:
         left, _, right = merge.partition(" ")
         if left not in vocab or right not in vocab or left + right not in vocab:
-            raise fields.fault(f"has a merge {shown(merge)} of tokens that it lacks")
+            raise fields.fault(f"has a merge {shown(merge)} of missing tokens")
     is_whole = pre in _WHOLE_TOKENS
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
     pattern = _SPLITS[pre]

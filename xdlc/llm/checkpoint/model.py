@@ -65,7 +65,7 @@ class Weight:
         rows, *_ = encoding.block_shape
         row_blocks = math.prod(self.shape[1:]) // math.prod(encoding.block_shape[1:])
         if start % rows or stop % rows:
-            raise ValueError(f"rows {start} to {stop} end inside of blocks of {rows}")
+            raise ValueError(f"rows {start} to {stop} end inside blocks of {rows}")
         blocks = slice(start // rows * row_blocks, stop // rows * row_blocks)
         scales, offsets = np.asarray(encoding.scales)[blocks], np.asarray(encoding.offsets)[blocks]
         return Weight(data, replace(encoding, scales=floats(scales), offsets=integers(offsets)))
@@ -138,7 +138,10 @@ def omit_unknown_ids(generation: dict[str, Any], config: Mapping[str, Any], wher
         ids = stated if isinstance(stated, list) else [] if stated is None else [stated]
         inside = [index for index in ids if 0 <= index < vocab]
         if inside != ids:
-            notices.append(f"{where}: {key} is {stated}, which a vocabulary of {vocab} tokens lacks: omitted")
+            notices.append(
+                f"{where}: xdlc omits {key}, because it is {stated}, which a vocabulary of "
+                f"{vocab} tokens does not have"
+            )
             generation[key] = inside if isinstance(stated, list) else None
     return notices
 

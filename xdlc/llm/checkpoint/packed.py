@@ -76,7 +76,7 @@ def _method(stated: Any, where: str) -> _Method:
         UnsupportedOp: If it is not supported.
     """
     if not isinstance(stated, dict):
-        raise ModelError("quantization_config is no object", where=where, fix=_AGAIN)
+        raise ModelError("quantization_config is not an object", where=where, fix=_AGAIN)
     name, bits = stated.get("quant_method"), stated.get("bits", 4)
     if name == "gptq" and type(bits) is int and bits in (2, 4, 8):
         adds_one = stated.get("checkpoint_format", "gptq") == "gptq"
@@ -92,7 +92,7 @@ def _method(stated: Any, where: str) -> _Method:
             parts = ("weight_packed", "weight_scale", "weight_zero_point", "weight_g_idx")
             return _Method("compressed-tensors", parts, int(weights["num_bits"]))
     raise UnsupportedOp(
-        f"its weights are quantized by {shown(str(name))} in a form that is not supported; supported are "
+        f"its weights are quantized by {shown(str(name))} in a form that is not supported; xdlc supports "
         "GPTQ of 2, 4 and 8 bits, AWQ of 4 bits (gemm), and symmetric pack-quantized compressed-tensors",
         where=where,
         fix=_FIX,
@@ -154,7 +154,7 @@ def _read(
     order = None if groups is None else groups.numpy()
     if order is not None and not np.array_equal(order, np.arange(shape[1]) // block):
         if order.min() < 0 or order.max() >= count:
-            raise ModelError("has inputs of groups that it lacks", where=where, fix=_AGAIN)
+            raise ModelError("has inputs of missing groups", where=where, fix=_AGAIN)
         return Weight(integers.transform(partial(_gathered, steps, middles, order), dtype=np.float32))
     if not (np.isfinite(steps).all() and (steps > 0).all()):
         order = np.arange(shape[1]) // block

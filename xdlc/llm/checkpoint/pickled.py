@@ -29,7 +29,7 @@ def read_pickled(path: Path) -> dict[str, ir.TensorData]:
 
     where, fix = str(path), f"write safetensors with transformers: {_SAVE}"
     if read_bytes(path, 2)[:2] != b"PK":
-        raise UnsupportedOp("is no archive of torch 1.6 or newer", where=where, fix=fix)
+        raise UnsupportedOp("is not an archive of torch 1.6 or newer", where=where, fix=fix)
     archive = Archive(path)
     tensors = unpickle(archive.read("data.pkl"), f"{where}: data.pkl")
     if not isinstance(tensors, dict) or len(tensors) > _MOST_TENSORS:
@@ -37,7 +37,7 @@ def read_pickled(path: Path) -> dict[str, ir.TensorData]:
     weights: dict[str, ir.TensorData] = {}
     for name, tensor in tensors.items():
         if not isinstance(name, str) or not isinstance(tensor, StoredTensor) or tensor.quantizer:
-            problem = f"has {shown(str(name))}, which is no plain tensor"
+            problem = f"has {shown(str(name))}, which is not a plain tensor"
             raise ModelError(problem, where=where, fix=fix)
         data = unpickled(archive, "data/", tensor, f"{where}: {shown(name)}")
         weights[name] = data.cast(np.float32) if data.dtype.name == "bfloat16" else data

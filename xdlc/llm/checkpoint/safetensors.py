@@ -74,11 +74,13 @@ def _check_offsets(ranges: Iterable[list[int]], size: int, where: str) -> None:
     at = 0
     for start, stop in sorted(ranges):
         if start != at or stop < start:
-            problem = f"has a tensor at bytes {start} to {stop} of its data, where the next begins at {at}"
+            problem = (
+                f"has a tensor at bytes {start} to {stop} of its data, but the next tensor begins at {at}"
+            )
             raise ModelError(problem, where=where, fix=_AGAIN)
         at = stop
     if at != size:
-        raise ModelError(f"has {size} bytes of data, its tensors have {at}", where=where, fix=_AGAIN)
+        raise ModelError(f"has {size} bytes of data, but its tensors have {at}", where=where, fix=_AGAIN)
 
 
 def _data(file: ir.MappedFile, begin: int, entry: dict[str, Any], where: str) -> ir.TensorData:

@@ -29,7 +29,7 @@ def check_tokenizer(content: bytes, where: str) -> None:
         type(token) is int and 0 <= token < 1 << 24 for token in vocabulary.values()
     ):
         raise ModelError(
-            "has tokens whose ids are no whole numbers", where=where, fix="get tokenizer.json again"
+            "has tokens whose ids are not whole numbers", where=where, fix="get tokenizer.json again"
         )
 
 

@@ -143,5 +143,5 @@ def mismatch(tensors: Sequence[Tensor]) -> str:
     """Return the text of an error about operands with shapes that do not fit together."""
     shapes = " and ".join(f"{tensor.name!r} {list(tensor.shape)}" for tensor in tensors)
     constant = next((tensor for tensor in tensors if tensor.is_static), None)
-    because = f": constant {constant.name!r} was made for the old dimensions" if constant is not None else ""
-    return f"its operands {shapes} do not go together{because}"
+    because = f": constant {constant.name!r} belongs to the old dimensions" if constant is not None else ""
+    return f"its operands {shapes} do not fit together{because}"

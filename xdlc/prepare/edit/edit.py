@@ -67,7 +67,7 @@ def edit(
     layers, tensors = ((), ()) if input_list is None else read_names(Path(input_list))
     if input_list is not None and not layers and not tensors:
         warnings.warn(
-            f"{os.fspath(input_list)} has no line with ops (#) or tensors (%), and has no effect",
+            f"{os.fspath(input_list)} has no line with ops (#) or tensors (%), so it has no effect",
             stacklevel=2,
         )
     set_outputs(edited, [set_output_tensors, tensors], [set_output_layers, layers])
@@ -149,4 +149,4 @@ def _drop_stale(model: Model, edited: Model) -> None:
     remove_caches(edited)
     for name in sections:
         del edited.records[name]
-    warnings.warn(f"dropped, for the network has been changed: {', '.join(stale)}", stacklevel=3)
+    warnings.warn(f"xdlc dropped {', '.join(stale)}, because the network changed", stacklevel=3)

@@ -59,11 +59,11 @@ def link(
         for name, graph in model.graphs.items():
             linked.add_graph(_renamed(graph, renamed[place][name], renamed[place]))
         if dropped := [name for name in model.records if not udo.is_about_udo(name)]:
-            notify(f"{place}: dropped, as they are of the whole model: {', '.join(dropped)}")
+            notify(f"{place}: xdlc dropped {', '.join(dropped)}, which belong to the whole model")
     if len({came_quantized(model) for model in models.values() if _is_quantized(model)}) > 1:
         notify(
-            "encodings of some models come from their sources, and of others from xdlc: on the host, all of "
-            "them round as HTP does"
+            "some models have encodings from their sources, others from xdlc: the host rounds all of them "
+            "as HTP does"
         )
     udo.add_definitions(linked, _definitions(models))
     add_step(linked, "xdlc-link", {"graphs": ",".join(linked.graphs)})
@@ -80,7 +80,7 @@ def _main(model: Model, place: str, is_named: bool) -> Graph:
         raise UsageError(
             "the model holds no graph, only records",
             where=place,
-            fix="link the DLC that its caches were made from",
+            fix="link the DLC that its caches came from",
         )
     if is_named and len(graphs) > 1:
         listed = ", ".join(graph.name for graph in graphs)
@@ -108,7 +108,7 @@ def _chosen(
         for place, other in zip(places, others, strict=True):
             if other != name:
                 chosen[place] = other
-                notify(f"{place}: graph {name!r} is named {other!r}, because others have its name")
+                notify(f"{place}: graph {name!r} is now {other!r}, because others have its name")
     return chosen
 
 
@@ -186,7 +186,7 @@ def _definitions(models: Mapping[str, Model]) -> dict[str, Collection]:
             for opdef in package.opdefs:
                 if opdefs.setdefault(opdef.name, opdef) != opdef:
                     raise ConstraintError(
-                        f"UDO {opdef.name!r} of package {name!r} has another definition than before",
+                        f"UDO {opdef.name!r} of package {name!r} has two different definitions",
                         where=place,
                         fix="convert the models with one definition",
                     )
@@ -213,7 +213,7 @@ def _metadata(
         for op, number in notes.get("layers", {}).items():
             layers.setdefault(op, set()).add(number)
     if any(len(numbers) > 1 for numbers in layers.values()):
-        notify("ids of layers are dropped: they differ between the models")
+        notify("xdlc drops ids of layers, because they differ between the models")
         layers.clear()
     merged |= {"nodes": list(map(list, nodes)), "history": history}
     merged["layers"] = {op: number for op, numbers in layers.items() for number in numbers}

@@ -185,7 +185,7 @@ def _named(model: Model, tensors: Sequence[Names], layers: Sequence[Names]) -> d
             chosen.setdefault(name, []).append(tensor)
     problems += [
         UsageError(
-            f"its outputs are those of {inner[name]}, and cannot be others",
+            f"its outputs are the outputs of {inner[name]}, and cannot change",
             where=f"graph {name!r}",
             fix="name tensors of a graph that no op runs",
         )
@@ -206,7 +206,7 @@ def _computed(model: Model) -> Mapping[str, list[str]]:
 def _reason_against(graph: Graph, tensor: Tensor) -> UsageError | None:
     if tensor.producer is not None or graph.is_output(tensor):
         return None
-    what = "a constant of the model" if tensor.is_static else "an input, which callers have already"
+    what = "a constant of the model" if tensor.is_static else "an input, which you already have"
     return UsageError(
         f"tensor {tensor.name!r} cannot be an output: it is {what}",
         where=f"graph {graph.name!r}",
@@ -227,6 +227,6 @@ def _replace(graph: Graph, tensors: list[Tensor]) -> None:
             graph.inputs.remove(tensor)
             del graph.tensors[tensor.name]
             warnings.warn(
-                f"graph {graph.name!r}: input {tensor.name!r} is dropped: no output needs it any more",
+                f"graph {graph.name!r}: xdlc dropped input {tensor.name!r}, because no output needs it",
                 stacklevel=2,
             )

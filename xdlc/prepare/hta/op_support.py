@@ -53,7 +53,7 @@ def check_quantized(graph: Graph) -> None:
     if not any(tensor.dtype.is_fixed for tensor in made):
         found = ", ".join(dict.fromkeys(tensor.dtype.name for tensor in made)) or "no op"
         raise ConstraintError(
-            f"is not quantized: HTA computes on ufixed8 and ufixed16, found {found}",
+            f"is not quantized: HTA computes with ufixed8 and ufixed16, found {found}",
             where=f"graph {graph.name!r}",
             fix="quantize the model first: `xdlc-quantize --input_list ... --enable_hta`",
         )
@@ -84,8 +84,8 @@ def check_batch(graph: Graph, layers: Collection[Op], on_hta: Collection[Op]) ->
     names = ", ".join(repr(op.name) for op in left[:3]) + (" ..." if len(left) > 3 else "")
     return [
         ConstraintError(
-            f"the batch is {batch}: expected all layers on HTA, Softmax excepted, found {len(left)} not: "
-            f"{names}",
+            f"the batch is {batch}: HTA must compute all layers but Softmax, and cannot compute "
+            f"{len(left)}: {names}",
             where=f"graph {graph.name!r}",
             fix="convert the model with a batch of 1",
         )

@@ -95,7 +95,7 @@ def _misplaced(ranges: Sequence[Range]) -> list[XdlcError]:
         if index and layers.last < ranges[index - 1].first:
             problems.append(
                 _problem(
-                    f"the range {layers} follows {ranges[index - 1]}, whose layers come later",
+                    f"the range {layers} follows {ranges[index - 1]}, but its layers come earlier",
                     "order the ranges by layer id",
                 )
             )
@@ -121,7 +121,7 @@ def ops_in(ranges: Sequence[Range], ids: Mapping[Op, int]) -> list[tuple[Op, ...
         if span.last > end:
             problems.append(
                 _problem(
-                    f"the range {span} reaches beyond the last layer, which is {end}",
+                    f"the range {span} goes beyond the last layer, {end}",
                     "use ids that xdlc-info prints",
                 )
             )

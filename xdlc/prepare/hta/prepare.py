@@ -62,8 +62,8 @@ class Crossings:
 
     def __str__(self) -> str:
         return (
-            f"crossings between sections: {self.count}, values that each inference converts there: "
-            f"{self.values} ({self.nbytes} bytes), requantized: {self.requantized}"
+            f"crossings between sections: {self.count}; each inference converts {self.values} values there "
+            f"({self.nbytes} bytes); requantized: {self.requantized}"
         )
 
 
@@ -247,8 +247,8 @@ class _Sections:
         self.ids = layer_ids(self.model)
         moved = sum(self.given[op] != id for op, id in self.ids.items())
         return division, [
-            f"layers are reordered: {len(division)} sections instead of {len(runs)}; {moved} layers have "
-            "other ids than before, as xdlc-info shows them"
+            f"xdlc reordered layers: {len(division)} sections instead of {len(runs)}; {moved} layers have "
+            "new ids, which xdlc-info shows"
         ]
 
     def make(self, runs: Sequence[Run]) -> list[XdlcError]:
@@ -258,7 +258,7 @@ class _Sections:
         if not on_hta:
             taken = len(self.given) - len(self.reasons)
             problem = ConstraintError(
-                f"no layer pays off on HTA, which supports {taken} of {len(self.given)}",
+                f"no layer is worth running on HTA, which supports {taken} of {len(self.given)}",
                 where=f"graph {self.graph.name!r}",
                 fix="check the reasons of the layers that HTA does not support",
             )
@@ -306,8 +306,9 @@ class _Sections:
         price = WORK_OF_CROSSING * count + WORK_OF_BYTE * nbytes / sum(map(work, self.given))
         if count >= MANY_CROSSINGS and price > MUCH:
             self.notes.append(
-                f"warning: many sections cost time and accuracy: {self.crossings}, by estimate {price:.0%} "
-                f"of the network's work; put fewer and longer ranges on HTA, or pass {spell('reorder', True)}"
+                f"warning: many sections cost time and accuracy: {self.crossings}, an estimated "
+                f"{price:.0%} of the network's work; put fewer, longer ranges on HTA, or use "
+                f"{spell('reorder', True)}"
             )
 
     def _blocked(self, part: Partition) -> list[XdlcError]:
@@ -315,8 +316,8 @@ class _Sections:
         first, last = (self.given[part.ops[index]] for index in (0, -1))
         return [
             ConstraintError(
-                f"a border of layers {first}-{last} divides it from a layer that it is computed as one with, "
-                f"and HTA does not support it: {'; '.join(self.reasons[op])}",
+                f"a border of layers {first}-{last} separates it from a layer that HTA computes together "
+                f"with it: {'; '.join(self.reasons[op])}",
                 where=f"layer {self.given[op]} {op.name!r} ({op.type})",
                 fix="move the border, so that both layers are on one side",
                 node=op.name,
@@ -331,7 +332,7 @@ class _Sections:
             return []
         layers = f"{self.given[run.ops[0]]}-{self.given[run.ops[-1]]}"
         others = ", ".join(str(self.given[op]) for op in part.lent)
-        return [f"the section of layers {layers} computes layers {others} too: all are computed as one"]
+        return [f"the section of layers {layers} also computes layers {others}"]
 
 
 def _merit(runs: Sequence[Run]) -> tuple[float, int]:

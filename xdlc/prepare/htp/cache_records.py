@@ -56,8 +56,8 @@ def check_foreign(existing: ExistingCache, model: Model, target: Target, where: 
         existing.cache.problem or not _is_alike(existing.cache, model, target.options)
     ):
         raise UsageError(
-            f"there is a cache for {target.name} already, not made by xdlc, which "
-            + (existing.cache.problem or "was made with other options or for another model"),
+            f"the model already has a cache for {target.name}, not from xdlc, which "
+            + (existing.cache.problem or "has other options or belongs to another model"),
             where=f"{where}: {existing.cache.name}",
             fix=f"replace it with {spell('overwrite_cache_records', True)}",
         )
@@ -78,16 +78,16 @@ def difference(
     if existing.cache.problem:
         return existing.cache.problem
     if changed_content(existing.cache, existing.facts):
-        return "is not the one that was compiled: its bytes have another hash"
+        return "has other bytes than the cache that was compiled"
     if existing.facts.graphs != selection.graphs:
-        return "is of a graph that has changed since"
+        return "belongs to an older form of the graph"
     before, new = asdict(options_of_facts(existing.facts)), asdict(options)
     changed = [f"{key} {before[key]} instead of {new[key]}" for key in new if before[key] != new[key]]
     if changed:
         return f"was compiled with {', '.join(changed)}"
     made_by = (existing.cache.entry or {}).get("buildId")
     if made_by != build:
-        return f"was compiled by build {made_by!r:.60} of the vendor's library, installed is {build!r}"
+        return f"comes from build {made_by!r:.60} of the vendor's library, but build {build!r} is installed"
     return None
 
 

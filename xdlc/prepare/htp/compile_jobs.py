@@ -103,9 +103,9 @@ class CompileJobs:
         if existing is not None:
             changed = difference(existing, selection, target.options, self._build)
             if changed is None:
-                kept = f"{soc}: {existing.cache.name} is kept: {_why_kept(existing)}"
+                kept = f"{soc}: xdlc keeps {existing.cache.name}: {_why_kept(existing)}"
                 return Outcome(selection, None, kept)
-            notice = f"{soc}: {existing.cache.name} {changed}; it is replaced"
+            notice = f"{soc}: xdlc replaces {existing.cache.name}, which {changed}"
         compiled = compile_for(
             selection.model,
             soc,
@@ -127,10 +127,7 @@ class CompileJobs:
 def _why_kept(held: ExistingCache) -> str:
     if held.facts is not None:
         return "it is up to date"
-    return (
-        "xdlc did not compile it and its graph is not recorded, but inputs, outputs and options match "
-        "the request"
-    )
+    return "xdlc did not compile it and its graph is not recorded, but inputs, outputs and options match"
 
 
 _T = TypeVar("_T")

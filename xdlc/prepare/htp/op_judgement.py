@@ -193,8 +193,8 @@ def judge(ran: Ran, until: float, timeout: float) -> float | None:
     if problem is not None and any(map(_is_useless, differences)) and time.monotonic() < until:
         lowest = min(error.figures().db for error in differences)
         raise wrong(
-            f"an output is at {lowest:.1f} dB from the host's, and the graph with "
-            f"all values as outputs, which would name the op, does not run: {problem.problem:.200}",
+            f"an output differs from the host ({lowest:.1f} dB), and the graph with all values as outputs, "
+            f"which would name the op, does not run: {problem.problem:.200}",
             ran.place,
         ) from problem
     return count / len(ran.model.main)
@@ -220,7 +220,7 @@ def _judge_whole(ran: Ran, until: float) -> None:
     row = first_wrong(worst)
     if row is not None and row.isolated is not None:
         raise wrong(
-            f"{row.tensor!r} is at {row.isolated.db:.1f} dB from what the host computes of the same values"
+            f"{row.tensor!r} is {row.isolated.db:.1f} dB from the host's result of the same values"
             + _overflow(ran, row.tensor),
             f"{ran.place}: op {row.op!r} ({row.type})",
             node=row.op,
@@ -232,7 +232,7 @@ def _judge_whole(ran: Ran, until: float) -> None:
         if overflow is not None:
             op, largest = overflow
             raise wrong(
-                f"float16 overflows: its values reach {largest:.3g}, the largest number is {HIGHEST:g}",
+                f"float16 overflows: its values reach {largest:.3g}, but the largest number is {HIGHEST:g}",
                 f"{ran.place}: op {op.name!r} ({op.type})",
                 node=op.name,
                 op=op.type,
@@ -288,7 +288,10 @@ def _overflow(ran: Ran, name: str) -> str:
 
 def wrong(problem: str, where: str, node: str | None = None, op: str | None = None) -> WrongCacheError:
     """Return the error of a wrong cache."""
-    fix = f"rewrite the op, or leave it to the CPU; {spell('verify', False)} stores the cache without a proof"
+    fix = (
+        f"rewrite the op, or leave it to the CPU; {spell('verify', False)} stores the cache without this "
+        "check"
+    )
     return WrongCacheError(problem, where=where, fix=fix, node=node, op=op)
 
 
@@ -388,8 +391,7 @@ def _judge_chunk(ran: Ran, host: HostEngine, parts: Sequence[Segment], until: fl
         if not is_near(tensor, error) and not _are_places(part.tensor):
             op = part.ops[-1]
             raise wrong(
-                f"{tensor.name!r} is at {error.figures().db:.1f} dB from what the host computes of the "
-                "same values",
+                f"{tensor.name!r} is {error.figures().db:.1f} dB from the host's result of the same values",
                 f"{ran.place}: op {op.name!r} ({op.type})",
                 node=op.name,
                 op=op.type,

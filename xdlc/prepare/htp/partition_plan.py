@@ -226,12 +226,12 @@ class PartitionPlan:
     def lines(self) -> list[str]:
         """Return lines: the number of cached ops, and ops on the CPU with reasons."""
         ops = self.cached + len(self.left)
-        lines = [f"{self.cached} of {ops} ops are cached, in {len(self.partitions)} partition(s)"]
+        lines = [f"HTP runs {self.cached} of {ops} ops, in {len(self.partitions)} partition(s)"]
         inner = [graph for graph, role in self.roles.items() if not role.startswith(CONDITION)]
         for graph in inner[:MOST_NAMED]:
             cached = sum(partition.count for partition in self.partitions if partition.graph == graph)
             count = cached + sum(left.graph == graph for left in self.left)
-            lines.append(f"{self.roles[graph]}: {cached} of {count} ops are cached")
+            lines.append(f"{self.roles[graph]}: HTP runs {cached} of {count} ops")
         reasons: dict[tuple[str, str], list[CpuFallback]] = {}
         for left in self.left:
             if left.graph not in self.roles or left.graph in inner[:MOST_NAMED]:
@@ -242,7 +242,7 @@ class PartitionPlan:
             named = ", ".join(repr(left.op) for left in ops_left[:MOST_NAMED])
             more = f" and {len(ops_left) - MOST_NAMED} more" if len(ops_left) > MOST_NAMED else ""
             place = f"{role}: " if role else ""
-            lines.append(f"{place}left to the CPU: {kinds} ({named}{more}): {reason}")
+            lines.append(f"{place}the CPU runs {kinds} ({named}{more}): {reason}")
         if len(inner) > MOST_NAMED:
             others = f"{len(inner) - MOST_NAMED} more branches and bodies"
             lines.append(f"and {others}, which {spell('check')} lists")

@@ -210,7 +210,7 @@ def prepare_all(
     if not result.graphs:
         raise UsageError(
             "the model holds no graph, only compiled caches or records, which cannot be compiled again",
-            fix="give the DLC that the caches came from",
+            fix="use the DLC that the caches came from",
         )
     name = "model" if isinstance(model, Model) else os.fspath(model)
     notices = []
@@ -271,14 +271,22 @@ def _expansions(model: Model, targets: Sequence[Target]) -> list[str]:
     """Return notices on weights in blocks that caches have as floats."""
     notices = []
     for has_blocks, reason in (
-        (True, "HTP multiplies by blocks of input channels whose integers of 2, 4 or 8 bits fill 32 bits"),
+        (
+            True,
+            (
+                "HTP multiplies by blocks of input channels only if their integers of 2, 4 or 8 bits fill "
+                "32 bits"
+            ),
+        ),
         (False, "HTP multiplies by integers in blocks from v69 on"),
     ):
         socs = [target.name for target in targets if target.soc.capabilities.float_blocks is has_blocks]
         graphs = model.graphs.values() if socs else ()
         names = [repr(name) for graph in graphs for name in expanded_products(graph, has_blocks=has_blocks)]
         if names:
-            notices.append(f"{', '.join(socs)}: weights of {shortened(names)} are stored as floats: {reason}")
+            notices.append(
+                f"{', '.join(socs)}: xdlc stores weights of {shortened(names)} as floats: {reason}"
+            )
     return notices
 
 
@@ -308,7 +316,7 @@ def _stored(
         model, plans = work.model, work.plans()
         notices += work.notices()
     if not args["partition"] and any(isinstance(problem, ConstraintError) for problem in problems):
-        hint = "caches the partitions of a network that HTP supports and leaves the rest to the CPU"
+        hint = "compiles the parts of a network that HTP supports, and leaves the rest to the CPU"
         notices.append(f"{spell('partition', True)} {hint}")
     for target, outcome in outcomes:
         if outcome.compiled is not None:

@@ -131,13 +131,14 @@ class PartitionJobs:
         for soc, state in self._states.items():
             for (_, op), reason in state.cuts.items():
                 notices.append(
-                    f"{soc}: a partition is cut in two before {op!r}, for the compiler failed on it: {reason}"
+                    f"{soc}: xdlc splits a partition before {op!r}, because the compiler failed on it: "
+                    f"{reason}"
                 )
         if self.marked:
             names = ", ".join(map(repr, self.marked))
             notices.append(f"{len(self.marked)} tensor(s) between partitions are outputs now: {names}")
             notices += [
-                f"{soc}: {cache.cache.name} is of the model without these outputs; prepare {soc} again"
+                f"{soc}: {cache.cache.name} belongs to the model without these outputs; prepare {soc} again"
                 for soc, cache in self._held.items()
                 if soc not in self._wanted
             ]
@@ -267,7 +268,6 @@ def _nothing(state: _State, place: str) -> XdlcError:
         f"HTP supports no partition of it: {why}",
         where=place,
         fix="run the model on the CPU, or choose another SoC",
-        code="XD101",
     )
 
 

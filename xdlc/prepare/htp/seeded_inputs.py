@@ -30,7 +30,7 @@ def seeded(graph: Graph, states: Mapping[str, object] = {}) -> dict[str, Array]:
 
     count = sum(tensor.size for tensor in graph.inputs)
     if count > _MOST:
-        raise NoInputError(f"its inputs have {count:,} values, seeded ones are {_MOST:,} at most")
+        raise NoInputError(f"its inputs have {count:,} values, more than {_MOST:,}")
     feeds: dict[str, Array] = {}
     for tensor in graph.inputs:
         if tensor.name in states:

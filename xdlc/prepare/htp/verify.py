@@ -170,16 +170,16 @@ def _notice(result: Verification) -> str | None:
     poor = {name: figures.sqnr for name, figures in result.outputs.items() if figures.sqnr < USELESS}
     if result.judged is not None and result.judged < 1:
         return (
-            f"rounding does not explain an output, and {result.judged:.0%} of the ops were compared one by "
-            f"one; a higher {spell('verify_budget')} compares more"
+            f"rounding does not explain an output, and xdlc compared only {result.judged:.0%} of the ops "
+            f"one by one; a higher {spell('verify_budget')} compares more"
         )
     if poor:
         worst = min(poor, key=lambda name: poor[name])
         return (
-            f"output {worst!r} is at {poor[worst]:.1f} dB from the host's, though no op is wrong alone; "
+            f"output {worst!r} is {poor[worst]:.1f} dB from the host's, though no op is wrong by itself; "
             f"{spell('verify', 'LIST')} verifies with your inputs"
         )
-    return f"{result.share:.0%} of the ops are verified" if result.share < 1 else None
+    return f"xdlc verified {result.share:.0%} of the ops" if result.share < 1 else None
 
 
 def verify(
@@ -343,7 +343,7 @@ def _check_runs(model: Model, cache: Cache, options: CompileOptions | None) -> N
     """Refuse models that cannot run both on the host and the emulation."""
     is_compiled = options is not None and options.share_graph_weights
     if cache.data is None or (not is_compiled and shares_weights(model, cache)):
-        raise NoInputError("the emulation loads no caches that share their weights")
+        raise NoInputError("the emulation cannot load caches that share their weights")
     for graph in model.graphs.values():
         if any(is_udo(op) for op in graph.ops):
             raise NoInputError("it has user-defined operations")

@@ -88,7 +88,7 @@ def bias_correction(plan: Plan, calibration: Calibration, engine: Engine) -> Pla
     shown = layers_of_outputs(plan.graph)
     ops = [op for op in plan.placement.fixed if op not in shown and _is_correctable(plan, op)]
     if not ops:
-        return plan.noted("bias_correction: not applied: no op has a bias that can be corrected")
+        return plan.noted("bias_correction: no op has a bias that xdlc can correct")
     guard = Guard(plan, calibration, engine)
     run = partial(_trial, plan, calibration, engine, guard)
     float_means = _means_of(plan, engine, {_name(op): _limit(plan, op) for op in ops}, guard)
@@ -108,11 +108,11 @@ def bias_correction(plan: Plan, calibration: Calibration, engine: Engine) -> Pla
             _, means = run(following)
     if best.is_gain(start):
         return plan.noted(
-            f"bias_correction: {applied} of {len(ops)} biases corrected; "
-            f"SQNR of the outputs {start.mean_db:.1f} dB before, {best.mean_db:.1f} dB after"
+            f"bias_correction: corrected {applied} of {len(ops)} biases; SQNR of the outputs is "
+            f"{best.mean_db:.1f} dB, was {start.mean_db:.1f} dB"
         )
     _restore(before)
-    return plan.noted("bias_correction: refused, the outputs did not improve")
+    return plan.noted("bias_correction: dropped, because the outputs did not improve")
 
 
 def _is_correctable(plan: Plan, op: Op) -> bool:

@@ -54,7 +54,7 @@ def mixed_precision(plan: Plan, calibration: Calibration, engine: Engine) -> Pla
         shared = plan.main.ranges(calibration, options, plan.choice).groups or shared
     groups = find_groups(plan.graph, plan.placement, shared, plan.precision, options)
     if not groups:
-        return plan.noted("mixed precision: no op has a choice of widths")
+        return plan.noted("mixed precision: no op can have other widths")
     runs = most_runs(plan.graph, sum(1 for _ in calibration.samples))
     trials = Trials(plan, calibration, engine, groups, _judged(plan, calibration, engine), runs)
     if climbs:

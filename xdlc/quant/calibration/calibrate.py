@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model, Tensor
 from xdlc.ir.data import Array
-from xdlc.options import spell
 from xdlc.options.quantizing import OutputKind
 from xdlc.quant.attention_masks import add_peaks
 from xdlc.quant.calibration.statistics import ModelStatistics, Statistics
@@ -42,8 +41,8 @@ The last of them is the one that is held out, so that merging keeps the order of
 """
 
 
-MOST_HELD_OUT = 8
-"""Samples that are measured."""
+MOST_HELD_OUT = 24
+"""Samples that are measured: enough to judge classes by (``verdicts.LEAST_ROWS``)."""
 
 SAMPLE_BYTES = 32 << 20
 """Most bytes of kept samples, what the float model makes of them included."""
@@ -240,8 +239,11 @@ def calibrate(
     for part, held_out in parts:
         measured, rest = measured.merge(part).merge(held_out), rest.merge(part)
     if not measured.count:
-        fix = "add at least one; 32 are usual"
-        raise UsageError("there are no calibration samples", where=spell("samples"), fix=fix, code="XD205")
+        shapes = {tensor.name: (8, *tensor.shape) for tensor in model.main.inputs}
+        draw = ", ".join(f"{name!r}: np.random.rand{shape}" for name, shape in shapes.items())
+        fix = "pass 32 or more: quantize -l samples.txt, where a line is a path like data/0.raw. For a first "
+        fix += f"try, draw some for -l samples.npz: import numpy as np; np.savez('samples.npz', **{{{draw}}})"
+        raise UsageError("there are no calibration samples", fix=fix, code="XD205")
     keys = keys_of(model)
     return Calibration(
         statistics={tensor: measured.statistics.get(keys[tensor], Statistics()) for tensor in tensors},

@@ -242,7 +242,7 @@ def _not_finite(tensor: Tensor, sample: int, low: float, high: float, total: flo
     kind = f"{op.package}::{op.type}" if is_udo(op) else op.type
     check = f"check the kernel of {kind}, and " if is_udo(op) else "check "
     return ModelError(
-        f"the float model computes {what}, which no encoding can hold",
+        f"the float model computes {what}, and no encoding can hold it",
         where=f"{place} of op {op.name!r} ({kind})",
         fix=f"{check}that samples are preprocessed as the model expects; remove such samples",
         code="XD305",
@@ -355,7 +355,7 @@ class _Team:
             raise BackendError(
                 f"a process that runs calibration samples {death.how}{death.tail}",
                 where="calibration",
-                fix=f"run with {spell('jobs', 1)}, which uses the least memory, and check the samples",
+                fix=f"run with {spell('jobs', 1)}, which needs the least memory, and check the samples",
             ) from death
         finally:
             self._idle.put(process)

@@ -328,26 +328,25 @@ def summary(trials: Trials, result: SearchResult) -> list[str]:
         str(group.levels[level]) for group, level in zip(trials.groups, result.levels, strict=True) if level
     )
     raised = ", ".join(f"{number} to {name}" for name, number in sorted(kinds.items())) or "none"
-    parts = [f"of {len(result.levels)} groups of ops raised: {raised}"]
+    parts = [f"{len(result.levels)} groups of ops, raised {raised}"]
     if goal.sqnr is not None:
         now, was = trials.exact(result.levels), trials.exact(base)
-        asked = f"{goal.sqnr:.1f} dB requested and {goal.margin:.1f} as reserve for other samples"
+        asked = f"goal {goal.sqnr:.1f} dB and a reserve of {goal.margin:.1f} for other samples"
         judged = f"judged on {trials.sample_count} samples, {trials.held_out_count} of them held out"
-        parts.append(f"worst output at {now:.1f} dB, was {was:.1f}; {asked}; {judged}")
+        parts.append(f"worst output at {now:.1f} dB, was {was:.1f} ({asked}; {judged})")
     if goal.metric is not None:
-        parts.append(f"score {trials.score(result.levels):g}, {goal.metric.least:g} requested")
+        parts.append(f"score {trials.score(result.levels):g}, goal {goal.metric.least:g}")
     if old.bytes:
-        parts.append(f"bytes moved x {new.bytes / old.bytes:.2f}")
+        parts.append(f"moves {new.bytes / old.bytes:.2f} times the bytes")
     if old.bit_operations:
-        parts.append(f"bit operations x {new.bit_operations / old.bit_operations:.2f}")
-    listed = "; a report lists the ops" if any(result.levels) else ""
+        parts.append(f"{new.bit_operations / old.bit_operations:.2f} times the bit operations")
+    listed = "; the report lists the ops" if any(result.levels) else ""
     lines = [f"mixed precision: {'; '.join(parts)}{listed}"]
     narrowing = ", ".join(map(spell, ("target", "float_ops", "act_bitwidth_of", "weights_bitwidth_of")))
     if not result.reached and str(goal):
         lines.append(
-            f"warning: no choice of widths reaches {goal}: the best reaches {_reached(trials, result)}; "
-            f"lower the goal, omit restrictions ({narrowing}), or calibrate with more samples of "
-            "what the network will see"
+            f"warning: no widths reach {goal}: the best reach {_reached(trials, result)}; lower the goal, "
+            f"omit restrictions ({narrowing}), or calibrate with more varied samples"
         )
     return lines
 

@@ -69,7 +69,7 @@ def export_encodings(model: Model, version: str = aimet.VERSION) -> dict[str, An
     graph = model.main
     if not any(tensor.dtype.is_fixed for tensor in graph.tensors.values()):
         raise UsageError(
-            "has no encodings: it is not quantized",
+            "has no encodings, because it is not quantized",
             where=f"graph {graph.name!r}",
             fix="quantize the model first",
         )
@@ -151,7 +151,7 @@ def _override(graph: Graph, tensor: Tensor, name: str) -> Override:
     op = next(iter(graph.consumers(tensor)), None)
     if op is None:
         raise UsageError(
-            "has several scales but no reader, so that its axes in the source are unknown",
+            "has several scales but no reader, so xdlc cannot tell its axes in the source",
             where=f"tensor {name!r}",
             fix="remove it from the model",
         )

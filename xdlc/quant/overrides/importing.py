@@ -44,8 +44,8 @@ from xdlc.quant.precision import Precision
 from xdlc.quant.ranges import GIVEN, Decision, QuantType, activation_type, used_bits, weight_type
 from xdlc.quant.weights import why_no_blocks
 
-_FLOAT_BIAS = "is a bias in float, which fixed-point ops do not support"
-_STORED = "is stored as integers already"
+_FLOAT_BIAS = "is a bias in float, but fixed-point ops need integers"
+_STORED = "is already stored as integers"
 
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
@@ -89,7 +89,7 @@ class Importing:
         """
         if self._overrides is not None:
             self._matching = match(model, self._overrides, options.override_missing)
-        return [f"{forget_given(model.main)} encoding(s) of the model were ignored"] if self._ignore else []
+        return [f"xdlc ignores {forget_given(model.main)} encoding(s) of the model"] if self._ignore else []
 
     def give(self, graph: Graph, options: QuantOptions, new: Mapping[Tensor, Tensor]) -> None:
         """Set the encodings of tensors; collect stored forms and ops that remain float.
@@ -127,8 +127,8 @@ class Importing:
             if self._forms.setdefault(tensor.name, form) != form:
                 place = self._places[tensor.name]
                 raise override.error(
-                    f"is for the tensor {tensor.name!r}, for which {place} is another encoding",
-                    "omit one of the two: they are one tensor in the model",
+                    f"is for the tensor {tensor.name!r}, which {place} also sets",
+                    "omit one of them: the model has one tensor for both",
                 )
             self._places.setdefault(tensor.name, override.where)
             tensor.encoding = form[1]
@@ -161,10 +161,10 @@ class Importing:
             if bits == 16 and act_bits == 8:
                 problems.append(
                     UsageError(
-                        f"has 16 bits, but {op.type} {op.name!r} computes with activations of 8 bits: "
-                        "HTP has no such kernel",
+                        f"has 16 bits, but {op.type} {op.name!r} computes with 8-bit activations: HTP has "
+                        "no such kernel",
                         where=self._places[weight.name],
-                        fix=f"give {op.outputs[0].name!r} 16 bits too, or the weight 8",
+                        fix=f"give {op.outputs[0].name!r} 16 bits too, or give the weight 8",
                     )
                 )
         raise_all(problems, where=self._overrides.where)
@@ -183,7 +183,7 @@ class Importing:
             reasons.setdefault(reason, []).append(name)
         for reason, names in reasons.items():
             more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-            notes.append(f"override left, {reason}: {', '.join(names[:5])}{more}")
+            notes.append(f"unused override, {reason}: {', '.join(names[:5])}{more}")
         return notes
 
     def _counts(self, decision: Decision) -> str:
@@ -199,10 +199,10 @@ class Importing:
         by = Counter(matching.by[name] for name in {override.name: None for override, _ in matching.matches})
         ways = ", ".join(f"{count} by {way}" for way, count in by.items())
         matched = f"{len(self._forms)} matched" + (f" ({ways})" if by.keys() - {TENSOR} else "")
-        text = f"{matched}, {len(filled - self._forms.keys())} filled, {len(matching.left)} left"
+        text = f"{matched}, {len(filled - self._forms.keys())} filled, {len(matching.left)} unused"
         if matching.followed:
             count = len(matching.followed)
-            text += f", {count} scaled as BatchNorm and the like were merged into their weights"
+            text += f", {count} scaled because BatchNorm or similar ops went into their weights"
         return f"{text}, {len(self._floats)} op(s) float" if self._floats else text
 
     def sign(self, model: Model) -> None:
@@ -216,10 +216,10 @@ class Importing:
         left = {**stays, **self._matching.left}
         if notify is not None:
             for name, reason in left.items():
-                notify(f"the encoding of {name!r} is not stored: it {reason}")
+                notify(f"xdlc does not store the encoding of {name!r}: it {reason}")
         count = len(self._matching.followed)
         followed = f", {count} scaled with their weights" if count else ""
-        return f"{len(self._forms)} stored, {len(left)} left{followed}"
+        return f"{len(self._forms)} stored, {len(left)} unused{followed}"
 
 
 def store(model: Model, source: Source, missing: str, notify: Callable[[str], None] | None) -> str:
@@ -298,7 +298,7 @@ def activation_form(override: Override) -> QuantType:
         raise override.error("has several scales, but is not a weight", "write one scale for the tensor")
     if override.bits not in (8, 16):
         raise override.error(
-            f"has {override.bits} bits; activations and constants have 8 or 16",
+            f"has {override.bits} bits; activations and constants need 8 or 16",
             "use 8 or 16 bits, or omit the entry",
         )
     encoding = ScaleOffset(override.scales[0], override.offsets[0], override.bits)
@@ -316,11 +316,11 @@ def weight_form(override: Override, op: Op, rule: Traits, weight: Tensor, *, per
     """
     bits = override.bits
     if bits not in (2, 4, 8, 16):
-        raise override.error(f"has {bits} bits; weights have 2, 4, 8 or 16", "use one of these")
+        raise override.error(f"has {bits} bits; weights need 2, 4, 8 or 16", "use one of these")
     used = bits if bits < 8 else None
     if bits < 8 and not override.symmetric:
         raise override.error(
-            f"is not symmetric; weights of {bits} bits are",
+            f"is not symmetric, but weights of {bits} bits must be",
             f"write the offset as -{1 << (bits - 1)}, or use 8 bits",
         )
     encoding: Encoding = ScaleOffset(override.scales[0], 0, used)
@@ -345,18 +345,18 @@ def _by_channel(override: Override, op: Op, rule: Traits, weight: Tensor, used: 
     axis, count = _channel_axis(op, rule), len(override.scales)
     if axis is None:
         raise override.error(
-            f"has {count} scales, but weights of {op.type} {op.name!r} have one",
+            f"has {count} scales, but weights of {op.type} {op.name!r} need one",
             "write one encoding for the tensor",
         )
     if weight.shape[axis] != count:
         raise override.error(
-            f"has {count} scales; {op.type} {op.name!r} has {weight.shape[axis]} output channels",
+            f"has {count} scales, but {op.type} {op.name!r} has {weight.shape[axis]} output channels",
             f"write {weight.shape[axis]} scales, or one",
         )
     wanted = 1 if op.type.startswith("TransposeConv") else 0
     if override.axis not in (None, wanted) and op.type != "FullyConnected":
         raise override.error(
-            f"has its scales along axis {override.axis}; output channels are on axis {wanted}",
+            f"has its scales along axis {override.axis}, but output channels are on axis {wanted}",
             f"write one scale for each index of axis {wanted}",
         )
     return AxisScaleOffset(axis, override.scales, bits=used)
@@ -374,14 +374,15 @@ def _by_block(override: Override, op: Op, rule: Traits, weight: Tensor, used: in
     count = len(override.block_scales if expands else override.scales)
     if count != channels * blocks or (expands and len(override.scales) != channels):
         raise override.error(
-            f"has {count} scales of blocks; {op.name!r} has {channels} output channels of {blocks} blocks",
+            f"has {count} scales of blocks, but {op.name!r} has {channels} output channels of "
+            f"{blocks} blocks",
             f"write {channels * blocks} scales, or another block_size than {size}",
         )
     if expands:
         if (override.bits, override.block_scale_bits) != (4, 4):
             raise override.error(
                 f"is LPBQ of {override.bits} in {override.bits + override.block_scale_bits} bits",
-                "use 4 bits in 8, which QNN has",
+                "use 4 bits in 8, which QNN supports",
             )
         return BlockwiseExpansion(axis, override.scales, (0,) * channels, blocks, 4, override.block_scales)
     if op.type == "FullyConnected":
@@ -403,14 +404,14 @@ def bias_form(override: Override, op: Op, rule: Traits, bias: Tensor, *, per_cha
     """
     if override.bits not in (8, 32) or (override.bits == 32 and not override.symmetric):
         raise override.error(
-            f"has {override.bits} bits{'' if override.symmetric else ' and an offset'}; "
-            "a bias has 8, or 32 and is symmetric",
-            "write a symmetric encoding of 32 bits, or omit the entry: it follows from the weights",
+            f"has {override.bits} bits{'' if override.symmetric else ' and an offset'}; a bias needs 8 "
+            "bits, or 32 and symmetry",
+            "write a symmetric encoding of 32 bits, or omit the entry: xdlc derives it from the weights",
         )
     if override.grain is Grain.CHANNEL and override.bits == 32:
         if len(override.scales) != bias.size or bias.rank != 1:
             raise override.error(
-                f"has {len(override.scales)} scales for {bias.size} elements",
+                f"has {len(override.scales)} scales, but {bias.size} elements",
                 "write one scale for each element, or one",
             )
         return SFIXED32, AxisScaleOffset(0, override.scales)
@@ -434,7 +435,7 @@ def udo_form(override: Override, tensor: Tensor) -> QuantType:
     bits = override.bits
     if bits not in (4, 8, 16, 32) or (bits == 32 and not override.symmetric):
         raise override.error(
-            f"has {bits} bits; static data of UDOs have 4, 8 or 16, or 32 and are symmetric",
+            f"has {bits} bits; static data of UDOs need 4, 8 or 16, or 32 and symmetry",
             "use one of these, or omit the entry",
         )
     signed = {4: SFIXED4, 8: SFIXED8, 16: SFIXED16, 32: SFIXED32}[bits]
@@ -445,7 +446,7 @@ def udo_form(override: Override, tensor: Tensor) -> QuantType:
         return unsigned, ScaleOffset(override.scales[0], override.offsets[0])
     if override.grain is not Grain.CHANNEL or not override.symmetric:
         raise override.error(
-            "has scales per block, or per channel with offsets; static data of UDOs have neither",
+            "has scales per block, or per channel with offsets, which static data of UDOs do not support",
             "write one scale, or symmetric scales per channel",
         )
     return signed, AxisScaleOffset(_open_axis(override, tensor), override.scales)
@@ -461,7 +462,7 @@ def _open_axis(override: Override, tensor: Tensor) -> int:
     axes = [axis for axis in axes if tensor.shape[axis] == count]
     if not axes:
         raise override.error(
-            f"has {count} scales{'' if stated is None else f' along axis {stated}'}; "
+            f"has {count} scales{'' if stated is None else f' along axis {stated}'}, but "
             f"{tensor.name!r} has the shape {list(tensor.shape)}",
             "write as many scales as an axis has elements, or one",
         )

@@ -28,8 +28,8 @@ from xdlc.quant.overrides.reading import Overrides
 MOST_NAMED = 20
 """Names without a match for which the nearest tensors are looked up; of more the number is reported."""
 TENSOR = "tensor"
-INSIDE = "is inside an operation, or a constant: the model has no tensor for it"
-FOLLOWS = "is for a bias or factor that was merged with others: it follows from the weights, or is calibrated"
+INSIDE = "is inside an operation, or is a constant: the model has no tensor for it"
+FOLLOWS = "is for a bias or factor that was merged with others: xdlc derives or calibrates it"
 _ROLES = ("weight", "bias")
 _PORT = re.compile(r"(.+) (input|output) ([0-9]{1,9})")
 """Name of an input or output of a module by its position."""
@@ -126,11 +126,10 @@ def _tell(unknown: list[Override], known: Iterable[str], where: str, missing: st
     names = list(known)
     problems: list[XdlcError] = [
         UsageError(
-            f"no tensor is named {override.name!r}",
+            f"the model has no tensor {override.name!r}",
             where=override.where,
-            fix=f"{nearest_names(override.name, names) or 'list the tensors with: xdlc-info MODEL'}; "
-            f"to go on without it: {spell('override_missing', 'warn')}",
-            code="XD211",
+            fix=f"{nearest_names(override.name, names) or 'list the tensors with: xdlc info MODEL'}; to "
+            f"ignore it: {spell('override_missing', 'warn')}",
         )
         for override in unknown[:MOST_NAMED]
     ]
@@ -145,7 +144,7 @@ def _tell(unknown: list[Override], known: Iterable[str], where: str, missing: st
         )
     if missing == "warn":
         for problem in problems:
-            text = str(problem).partition("; to go on")[0]
+            text = str(problem).partition("; to ignore them")[0]
             warnings.warn(text, stacklevel=2)
         return
     raise_all(problems, where=where)
@@ -239,9 +238,9 @@ def following(model: Model, override: Override, tensor: Tensor, record: Sequence
     symmetric = "write symmetric scales; " if factors else ""
     apart = f"or convert with {spell('disable_batchnorm_folding', True)}; " if is_batchnorm else ""
     raise override.error(
-        f"is for a weight that {', '.join(nodes[1:]) or 'a step before it'} changed when it was merged into "
+        f"is for a weight that {', '.join(nodes[1:]) or 'a step before it'} changed when it went into "
         f"{op.type} {op.name!r}: {how}",
-        f"{symmetric}compute encodings of the network with these merged, {apart}or omit the entry",
+        f"{symmetric}compute encodings of the merged network, {apart}or omit the entry",
     )
 
 

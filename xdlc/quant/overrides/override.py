@@ -226,9 +226,9 @@ def normalised(stated: Stated, where: str) -> Step:
 def _checked(scale: float, where: str) -> float:
     if not SMALLEST <= scale <= LARGEST:
         raise UsageError(
-            f"scale has to be a positive float32 number, found {scale:g}",
+            f"scale must be a positive float32 number, found {scale:g}",
             where=where,
-            fix="correct the scale, or omit the entry: calibration finds one",
+            fix="correct the scale, or omit the entry: then calibration chooses it",
         )
     return as_float32(scale)
 
@@ -239,7 +239,7 @@ def _of_range(stated: Stated, values: Range, where: str) -> Step:
         raise UsageError(
             f"min {values.low:g} and max {values.high:g} span an empty or infinite range",
             where=where,
-            fix="widen the range, or omit the entry: calibration finds one",
+            fix="widen the range, or omit the entry: then calibration chooses it",
         )
     if not stated.symmetric or values.low >= 0.0:
         steps = (1 << stated.bits) - 1
@@ -312,7 +312,7 @@ def _fitting(stated: Stated, scale: float, readings: list[int], where: str) -> S
             fix="omit min and max, or scale and offset",
         )
     raise UsageError(
-        f"offset is {stated.offset}; zero is exact for {-steps} to 0 only",
+        f"offset is {stated.offset}; only {-steps} to 0 can represent zero",
         where=where,
-        fix="write the offset as QNN has it, real = (stored + offset) * scale; negate a zero point",
+        fix="write the offset as QNN does, real = (stored + offset) * scale; negate a zero point",
     )

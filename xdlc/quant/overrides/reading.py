@@ -78,7 +78,7 @@ def read_overrides(source: str | os.PathLike[str] | Mapping[str, Any]) -> Overri
             try:
                 override = _override(entry, version, scope)
                 if override is not None and overrides.setdefault(entry.name, override) != override:
-                    problem = "has a second encoding, other than the first"
+                    problem = "has a second, different encoding"
                     scope.report(entry.node.path, problem, "omit one of the two")
             except XdlcError as error:
                 scope.add(error)
@@ -159,7 +159,7 @@ def _rows(node: Node, version: Version, scope: Scope) -> list[Fields]:
         return [Fields(node, "the encoding", scope)]
     if not isinstance(node.value, list) or not node.value:
         content = "an empty one" if node.value == [] else kind_of(node.value)
-        scope.report(node.path, f"has to be a list of encodings, found {content}", "write [{...}]")
+        scope.report(node.path, f"must be a list of encodings, found {content}", "write [{...}]")
         return []
     nodes = list(node.items()) if len(node.value) > 1 else [Node(node.value[0], node.path)]
     return [Fields(item, "the encoding", scope) for item in nodes]
@@ -354,7 +354,7 @@ def _by_type(row: Fields) -> Override | None:
     elif shape and (axis is not None or len(scales) > 1):
         if axis is None or sum(dim > 1 for dim in shape) > 1:
             raise row.error(
-                f"has {len(scales)} scales, which lie along no single axis",
+                f"has {len(scales)} scales, which fit no single axis",
                 "write one scale for each index of an axis, and that axis",
             )
         grain = Grain.CHANNEL

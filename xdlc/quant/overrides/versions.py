@@ -166,7 +166,7 @@ def _ports(module: Node, name: str, section: str, scope: Scope) -> Iterator[Entr
     for side, node in module.members():
         positions = node.value
         if not isinstance(positions, dict) or not all(key.isascii() and key.isdigit() for key in positions):
-            problem = f"{side} of a module has to be an object with positions, found {kind_of(positions)}"
+            problem = f"{side} of a module must be an object with positions, found {kind_of(positions)}"
             scope.report(node.path, problem, 'write the entries by position, like {"0": {...}}')
             continue
         for position, row in positions.items():

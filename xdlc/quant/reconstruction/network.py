@@ -160,9 +160,9 @@ def fit_network(
     sites, others = find_sites(plan)
     plan = plan.noted(*(f"{name}: {line}" for line in others))
     if has_control_flow(plan.graph):
-        return plan.noted(f"{name}: not applied: the graph runs other graphs")
+        return plan.noted(f"{name}: not applied, because the graph runs other graphs")
     if not sites:
-        return plan.noted(f"{name}: not applied: no layer has weights that it can fit")
+        return plan.noted(f"{name}: not applied, because it can fit no weights")
     named = {op.outputs[0].name: site for op, site in sites.items()}
     exact = plan.float_model.clone().main
     left = Walk(exact, lambda op: _result(op) in named, quantized=False, kernels=engine.kernels)
@@ -202,15 +202,19 @@ def fit_network(
         for tensor, stored in before.items():
             tensor.data = stored
         return plan.noted(
-            f"{name}: taken back: on {len(held_out)} samples the outputs "
-            + (f"are {-gain:.1f} dB farther from the float ones" if gain < 0 else "keep less of their task")
+            f"{name}: dropped, because on {len(held_out)} samples the outputs "
+            + (
+                f"are {-gain:.1f} dB farther from the float outputs"
+                if gain < 0
+                else "keep less of their task"
+            )
             + " with it"
         )
     return changed.noted(
-        f"{name}: {len(sites)} layers fitted; on {len(held_out)} samples the outputs are "
-        f"{gain:.1f} dB nearer to the float ones"
+        f"{name}: fitted {len(sites)} layers; on {len(held_out)} samples the outputs are {gain:.1f} dB "
+        "closer to the float outputs"
         if gain
-        else f"{name}: no effect, the {len(sites)} layers were as near to float ones before"
+        else f"{name}: no effect, because the {len(sites)} layers were already as close to float"
     )
 
 

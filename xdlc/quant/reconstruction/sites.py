@@ -241,7 +241,7 @@ def find_sites(plan: Plan) -> tuple[dict[Op, Site], list[str]]:
         if isinstance(found, Site):
             sites[op] = found
         else:
-            others.append(f"{op.name!r} is not changed: {found}")
+            others.append(f"{op.name!r} stays as it is: {found}")
     return sites, others
 
 
@@ -250,9 +250,9 @@ def _site(plan: Plan, op: Op, layout: Layout) -> Site | str:
     if weight is None or source is None or source.is_static:
         return "its input is static"
     if not weight.dtype.is_float:
-        return "its weight comes quantized"
+        return "its weight is already quantized"
     if layout.depth > DEEPEST:
-        return f"each result has {layout.depth} inputs, and more than {DEEPEST} need too much memory"
+        return f"each result has {layout.depth} inputs, but more than {DEEPEST} need too much memory"
     if plan.graph.sole_consumer(weight) is not op:
         return "other ops share its weight"
     dtype, encoding = plan.decision.statics[op, 1]

@@ -141,7 +141,7 @@ def _source(subject: Subject, op: Op, index: int) -> str:
     if tensor is not None and tensor.encoding is not None:
         return "given"
     if _role(op, index) == "bias" and subject.statics[op, index][0].bits == 32:
-        return "scale of the input times that of the weight"
+        return "product of the scales of input and weight"
     return f"range method {options.param_quantizer_calibration} on its data"
 
 
@@ -244,13 +244,13 @@ def _measured(
             effects = measure_effects(subject, qualities, planned, runs, count.step)
     except (UnsupportedOp, ProblemList) as error:  # the network runs, but not as one graph
         count.total -= len(planned) * runs
-        left = f"sensitivity was not measured: {each_problem(error)[0].problem}"
+        left = f"xdlc did not measure sensitivity: {each_problem(error)[0].problem}"
     return qualities, outputs, effects, left
 
 
 def _unmeasured(most: int | None, left: str | None) -> Iterator[str]:
     if most is not None:
-        yield f"only {most} held-out samples were measured, because the network is large"
+        yield f"xdlc measured only {most} held-out samples, because the network is large"
     if left is not None:
         yield left
 
@@ -266,8 +266,11 @@ def _with_figures(outputs: Sequence[OutputReport], figures: Sequence[Figure]) ->
     by_name = {figure.output: figure for figure in figures}
     for output in outputs:
         figure = by_name.get(output.name)
-        is_real = figure is not None and figure.sqnr is not None
-        yield replace(output, judged=figure.sqnr, top1=figure.verdict.equal) if figure and is_real else output
+        if figure is not None:
+            verdict, is_real = figure.verdict, figure.sqnr is not None
+            output = replace(output, rows=verdict.rows, is_lost=verdict.is_poor)
+            output = replace(output, judged=figure.sqnr, top1=verdict.equal) if is_real else output
+        yield output
 
 
 class _Count:
@@ -409,11 +412,29 @@ def _op(
         sensitivity=_together([*acts, *weights]),
         sensitivity_weights=_together(weights),
         sensitivity_activation=_together(acts),
+        value_bytes=sum(_stored_bytes(subject, tensor) for tensor in (*op.inputs, *op.outputs)),
+        weight_bytes=sum(_static_bytes(subject, op, index) for index in range(len(op.inputs))),
     )
 
 
+def _stored_bytes(subject: Subject, tensor: Tensor | None) -> int:
+    """Return the bytes of an activation as stored; 0 of static data."""
+    if tensor is None or tensor.is_static:
+        return 0
+    form = subject.form(tensor)
+    return tensor.nbytes if form is None else tensor.size * form[0].bits // 8
+
+
+def _static_bytes(subject: Subject, op: Op, index: int) -> int:
+    """Return the bytes of static data as stored; 0 of an activation."""
+    tensor, form = op.inputs[index], subject.statics.get((op, index))
+    if tensor is None or not tensor.is_static:
+        return 0
+    return tensor.nbytes if form is None else tensor.size * (used_bits(*form) or 32) // 8
+
+
 def _raised(record: RaisedOp) -> str:
-    alone = "" if record.alone is None else f", {record.alone:.1f} dB with {record.before} there alone"
+    alone = "" if record.alone is None else f", {record.alone:.1f} dB with only {record.before}"
     return f"{record.before} to {record.after}{alone}"
 
 

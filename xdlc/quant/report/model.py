@@ -11,6 +11,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from xdlc.compare.figures import EXACT
+from xdlc.quant.verdicts import LEAST_ROWS, USELESS, too_few
+
 SCHEMA = 1
 """Version of the schema."""
 
@@ -19,6 +22,9 @@ WARN_DB = 20.0
 
 ALARM_DB = 10.0
 """Below this the error is a third of the values: an alarm."""
+
+AGREES = 0.95
+"""Share of equal labels, or of rows with the same largest element, below which an output is not good."""
 
 CLIP_WARN = 0.001
 """Share of clipped values above which a tensor is worth a warning."""
@@ -146,6 +152,8 @@ class OpReport:
         sensitivity: SQNR of the network's outputs if it alone is quantized; the two below, added.
         sensitivity_weights: The same of its static data alone.
         sensitivity_activation: The same of its results alone.
+        value_bytes: Bytes of activations that it reads and writes, as stored.
+        weight_bytes: Bytes of its static data, as stored.
     """
 
     name: str
@@ -164,6 +172,8 @@ class OpReport:
     sensitivity: float | None = None
     sensitivity_weights: float | None = None
     sensitivity_activation: float | None = None
+    value_bytes: int = 0
+    weight_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +186,10 @@ class OutputReport:
         weights_only: The same with activations in float.
         activations_only: The same with static data in float.
         same: Share of equal elements, for outputs that hold integers.
-        judged: SQNR of what goes into its Softmax, else of itself, on up to eight held-out samples.
+        judged: SQNR of what goes into its Softmax, else of itself, on some held-out samples.
         top1: Share of rows whose largest element is the same, for scores of classes.
+        rows: How many rows or labels ``top1`` or ``same`` is of; 0 if neither counts.
+        is_lost: Whether an application likely loses what it reads from this output.
     """
 
     name: str
@@ -187,6 +199,8 @@ class OutputReport:
     same: float | None = None
     judged: float | None = None
     top1: float | None = None
+    rows: int = 0
+    is_lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,12 +276,24 @@ class QuantReport:
         found = [o.sqnr if o.judged is None else o.judged for o in self.outputs if o.sqnr is not None]
         return sum(found) / len(found) if found else None
 
+    @property
+    def verdict(self) -> str:
+        """The worse of dB and agreement: good, fair or poor; or that rows are too few."""
+        ratio = EXACT if self.reached is None else self.reached
+        shares = (o.top1 if o.same is None else o.same for o in self.outputs if o.rows)
+        agree = min((share for share in shares if share is not None), default=1.0)
+        if ratio < self.alarm_db or agree < USELESS or any(o.is_lost for o in self.outputs):
+            return "poor"
+        if ratio < self.warn_db or agree < AGREES:
+            return "fair"
+        return too_few(min((o.rows for o in self.outputs if o.rows), default=LEAST_ROWS)) or "good"
+
     def as_json(self) -> dict[str, Any]:
         """Return the report as ``json`` writes it.
 
         Ratios are rounded to 1/1000 dB, other numbers to 7 digits.
         """
-        plain: dict[str, Any] = _plain(asdict(replace(self, phrase=str)))
+        plain: dict[str, Any] = {**_plain(asdict(replace(self, phrase=str))), "verdict": self.verdict}
         del plain["phrase"]
         return plain
 

@@ -15,11 +15,12 @@ from xdlc.ir import Model
 from xdlc.ir.files import csv_text, replace_text
 from xdlc.options import spell
 from xdlc.page import fill, printable
+from xdlc.page.svg import network
 from xdlc.quant.advice import Advice, Phrase, Remedies
 from xdlc.quant.report.measure import Progress, measure
 from xdlc.quant.report.model import CLIP_WARN, OpReport, QuantReport, TensorReport
 from xdlc.quant.samples import HELD_OUT, Sample, Samples, Source, is_held_out
-from xdlc.quant.verdicts import POOR
+from xdlc.quant.verdicts import LEAST_ROWS
 
 COLUMNS = tuple(held.name for held in fields(TensorReport) if held.name not in ("histogram", "channels"))
 PathLike = str | os.PathLike[str]
@@ -47,13 +48,24 @@ def as_html(report: QuantReport) -> str:
         "advice": list(advice(report)),
         "clip_warn": CLIP_WARN,
         "reached": report.reached,
+        "picture": network(report.as_json(), style=False),
     }
     return fill(
         "xdlc.quant.report", figures, kind="Quantization report", name=report.model, summary=summary(report)
     )
 
 
-FORMS: dict[str, Callable[[QuantReport], str]] = {".html": as_html, ".json": as_json, ".csv": as_csv}
+def as_svg(report: QuantReport) -> str:
+    """Return a picture of where accuracy and bytes go."""
+    return network(report.as_json())
+
+
+FORMS: dict[str, Callable[[QuantReport], str]] = {
+    ".html": as_html,
+    ".json": as_json,
+    ".csv": as_csv,
+    ".svg": as_svg,
+}
 """Text of a report by suffix."""
 
 
@@ -124,7 +136,7 @@ class Reporter:
     ) -> None:
         if most < 1 or (trials is not None and trials < 0):
             raise UsageError(
-                f"most has to be at least 1, trials at least 0; found most={most}, trials={trials}",
+                f"most must be at least 1 and trials at least 0; found most={most}, trials={trials}",
                 where=spell("report"),
                 fix="omit the argument, or pass a larger number",
             )
@@ -169,7 +181,8 @@ class Reporter:
         )
         if not self._is_own and not held_out:
             note = (
-                f"measured with calibration samples: fewer than {HELD_OUT} were given, so none was held out"
+                f"measured with calibration samples, because {HELD_OUT} samples or more are needed to hold "
+                "some out"
             )
             report = replace(report, unmeasured=(*report.unmeasured, note))
         title = self._title or _source_of(remedies.plan.model) or report.model
@@ -201,15 +214,16 @@ CHOICES_OF_WIDTHS = {"accuracy", "min_sqnr", "max_sqnr_drop"}
 
 
 def summary(report: QuantReport) -> list[str]:
-    """Return about ten lines: quality of the outputs, worst tensors and ops, advice."""
+    """Return about ten lines: verdict, worst tensors and ops, advice."""
     classes = [output for output in report.outputs if output.top1 is not None]
-    sure = ", ".join(f"{output.top1:.1%}" for output in classes[:FEW])
+    sure = ", ".join(f"{output.top1:.1%} of {output.rows} rows" for output in classes[:FEW])
     lines = [
-        f"SQNR of the outputs: {_db(report.sqnr)} on {report.samples} held-out sample(s); weights alone "
-        f"{_db(report.weights_only)}, activations alone {_db(report.activations_only)}"
-        + (f"; {_db(report.reached)} before Softmax, top-1 equal in {sure}" if classes else "")
+        f"verdict: {report.verdict}; outputs at {_db(report.reached)}"
+        + (f", top-1 equal in {sure}" if classes else ""),
+        f"{report.samples} held-out sample(s): weights alone {_db(report.weights_only)}, "
+        f"activations alone {_db(report.activations_only)}",
     ]
-    for title, found in (("costs most", costliest(report)), ("worst in itself", roughest(report))):
+    for title, found in (("costs most", costliest(report)), ("largest own error", roughest(report))):
         lines += [f"{title}: {line}" for line in found]
     return lines + [f"advice: {line}" for line in advice(report)]
 
@@ -254,7 +268,7 @@ def _why(tensor: TensorReport) -> str:
     if tensor.clipped is not None and tensor.clipped > CLIP_WARN:
         return f", {tensor.clipped:.2%} clipped"
     if tensor.used is not None and tensor.used < 0.25:
-        return f", values take {tensor.used:.1%} of its range"
+        return f", values use {tensor.used:.1%} of its range"
     return ""
 
 
@@ -273,15 +287,14 @@ def _advice(report: QuantReport) -> Iterator[str]:
         )
     if report.reached is None:
         return
-    sure = [output for output in report.outputs if output.top1 is not None and output.top1 >= POOR]
-    if report.reached >= report.warn_db or (sure and len(sure) == len(report.outputs)):
-        if not report.lost and not starved:
-            classes = "" if report.reached >= report.warn_db else ", for the largest scores stay the largest"
-            yield f"outputs are at {_db(report.reached)}{classes}; nothing needs to be done"
-    else:
-        yield from _remedies(report)
     # Those of other methods clip on purpose.
     clipped = [t for t in report.tensors if (t.clipped or 0.0) > CLIP_WARN and "min-max" in (t.source or "")]
+    if report.verdict in ("fair", "poor"):
+        yield from _remedies(report)
+    elif report.verdict != "good":
+        yield f"pass at least {HELD_OUT * LEAST_ROWS} calibration samples, for every {HELD_OUT}th is judged"
+    elif not report.lost and not starved and not clipped:
+        yield f"outputs are at {_db(report.reached)}; nothing needs to be done"
     if clipped:
         yield f"{len(clipped)} tensor(s) clip more than {CLIP_WARN:.1%} of held-out values: use more samples"
 

@@ -143,9 +143,9 @@ def plan_trials(
         most: Most trials; default: what ``WORK`` allows.
     """
     if has_control_flow(subject.graph):
-        return [], 0, "sensitivity was not measured: the graph runs other graphs"
+        return [], 0, "xdlc did not measure sensitivity: the graph runs other graphs"
     if not any(is_real(output) for output in subject.graph.outputs):
-        return [], 0, "sensitivity was not measured: no output of the network holds float values"
+        return [], 0, "xdlc did not measure sensitivity: no output of the network holds float values"
     rated: list[tuple[float, Trial]] = []
     for tensor, quality in qualities.items():
         if quality.form is None or tensor.dtype.name == "float64" or _is_rounded_before(subject, tensor):
@@ -163,8 +163,8 @@ def plan_trials(
     if count == len(rated):
         return trials, samples, None
     left = (
-        f"sensitivity was measured for the {count} worst of {len(rated)} tensors and weights: "
-        "each needs a run of the network"
+        f"xdlc measured sensitivity for the {count} worst of {len(rated)} tensors and weights: each needs "
+        "a run of the network"
     )
     return trials, samples, left
 
@@ -245,7 +245,7 @@ def measure_outputs(subject: Subject, step: Step) -> list[OutputReport]:
                     same[output.name][1] += first.size
         step()
     return [
-        OutputReport(output.name, **{kind: noises[output.name, kind].db for kind in variants})
+        OutputReport(output.name, *(noises[output.name, kind].db for kind in variants))
         if is_real(output)
         else OutputReport(output.name, same=same[output.name][0] / max(1, same[output.name][1]))
         for output in outputs

@@ -60,8 +60,8 @@ def widen_residual(plan: Plan, calibration: Calibration) -> Plan:
     moved = _moved_bytes(plan, [*sums, *norms])
     name, most = worst.outputs[0].name, steps[worst]
     return plan.with_precision(_widened(plan.precision, [*sums, *norms])).noted(
-        f"{len(sums)} sums of the residual stream and their norms have 16-bit activations, bytes moved x "
-        f"{moved:.2f}: 8 bits leave half the values of {name!r} less than {most:.1f} steps"
+        f"{len(sums)} sums of the residual stream and their norms get 16-bit activations, moving "
+        f"{moved:.2f} times the bytes: 8 bits leave half the values of {name!r} fewer than {most:.1f} steps"
     )
 
 
@@ -225,15 +225,15 @@ def _moved_bytes(plan: Plan, ops: Iterable[Op]) -> float:
 
 def _lost(join: Join, reason: str, options: Options | None = None) -> Advice:
     return Advice(
-        f"warning: {join.op.name!r} joins values up to {join.narrow:.3g} with values up to {join.wide:.3g} "
-        f"in 8 bits, which cannot resolve the small ones: {reason}",
+        f"warning: {join.op.name!r} joins values up to {join.narrow:.3g} with values up to "
+        f"{join.wide:.3g} in 8 bits, which cannot resolve the small values: {reason}",
         options,
     )
 
 
 def _for_more_bytes(join: Join) -> tuple[str, Options]:
     options = {"act_bitwidth_of": {op.name: 16 for op in join.onward}}
-    return "16 bits there and in its readers move many more bytes; to accept that", options
+    return "16 bits there and in its readers move many more bytes; to accept it", options
 
 
 def _in_float(plan: Plan, *ops: Op) -> Options:
@@ -246,7 +246,8 @@ def _done(joins: Sequence[Join], count: int, factor: float) -> str:
     others = f" and {len(joins) - 1} more join" if len(joins) > 1 else " joins"
     return (
         f"{first.op.name!r}{others} values up to {first.narrow:.3g} with values up to {first.wide:.3g}: "
-        f"{count} op{'' if count == 1 else 's'} there have 16-bit activations, bytes moved x {factor:.2f}"
+        f"{count} op{'' if count == 1 else 's'} there get 16-bit activations, moving {factor:.2f} times "
+        "the bytes"
     )
 
 
@@ -270,7 +271,7 @@ def _why_not(plan: Plan, join: Join) -> tuple[str, Options | None] | None:
         return None
     if plan.options.one_act_bitwidth:
         return (
-            f"HTA has one width: pass {spell('act_bitwidth', 16)}, or give the model an output for each part",
+            f"HTA has one width: use {spell('act_bitwidth', 16)}, or give the model an output for each part",
             None,
         )
     if soc is not None and not soc.capabilities.a16w8:
@@ -280,17 +281,15 @@ def _why_not(plan: Plan, join: Join) -> tuple[str, Options | None] | None:
             None,
         )
     if join.wide > LARGEST * join.narrow:
-        return "nor do they 16 bits; let it stay float", _in_float(plan, join.op)
+        return "no 16 bits either; keep it float", _in_float(plan, join.op)
     for op in narrow:
         rule = rule_of(op)
         if op.name in plan.precision.acts:
-            return f"{op.name!r} has 8 bits by request; omit that, or request 16", None
+            return f"{op.name!r} has 8 bits by request; omit the request, or request 16", None
         weights = plan.precision.weight_bits_of(op)
         if rule is None or 16 not in rule.activation_bits or not supports(op, 16, weights, soc):
-            return f"{op.name!r} ({op.type}) has no 16 bits; let both stay float", _in_float(
-                plan, join.op, op
-            )
+            return f"{op.name!r} ({op.type}) has no 16 bits; keep both float", _in_float(plan, join.op, op)
     given = next((tensor for tensor in join.written if given_bits(tensor) == 8), None)
     if given is not None:
-        return f"an encoding of 8 bits is given for {given.name!r}; give one of 16 bits, or none", None
+        return f"you set an encoding of 8 bits for {given.name!r}; set 16 bits, or omit it", None
     return None

@@ -52,13 +52,13 @@ def export_epcontext(
     facts = cache_provenance.read(model).get(cache.name)
     if facts is not None and any(part.ops is not None for part in facts.graphs.values()):
         raise ConstraintError(
-            "holds partitions of the network, and ops between them are left to the CPU",
+            "has partitions of the network, and ops between them run on the CPU",
             where=cache.name,
             fix="use a network that HTP supports whole",
         )
     if embed and data.nbytes > _MOST_EMBEDDED:
         raise UsageError(
-            f"has {data.nbytes} bytes, and a protobuf holds less than 2 GiB",
+            f"has {data.nbytes} bytes, but a protobuf holds less than 2 GiB",
             where=cache.name,
             fix=f"omit {spell('embed_context', True)}",
         )

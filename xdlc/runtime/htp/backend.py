@@ -263,7 +263,7 @@ class Htp:
         records = load(path).records
         found = [name for name in records if name.startswith(PREFIX)]
         if len(found) != 1:
-            raise BackendError(f"the vendor's library wrote {len(found)} caches, expected one")
+            raise BackendError(f"the vendor's library wrote {len(found)} caches instead of one")
         return bytes(records[found[0]].numpy().data)
 
 

@@ -45,7 +45,7 @@ class BinaryDescription:
             )
         self.info: st.QnnBinaryInfo = info[0]
         if self.info.version != 3:
-            raise BackendError(f"the cache is described in version {self.info.version}; only 3 is supported")
+            raise BackendError(f"the cache is described in version {self.info.version}; xdlc supports only 3")
 
     def graph(self, name: str | None) -> Any:
         """Return the description of a graph; None denotes the only or first one.
@@ -124,14 +124,14 @@ def _blob(graph: st.QnnGraphInfo) -> dict[str, Any]:
     """
     size = struct.calcsize(_BLOB_V1)
     if not graph.blob or graph.blob_size < size + struct.calcsize(_BLOB_V2):
-        raise BackendError(f"the cache has {graph.blob_size} bytes about its graph, expected 112 or more")
+        raise BackendError(f"the cache has {graph.blob_size} bytes about its graph, fewer than 112")
     version, spill, vtcm, level, dlbc, threads = _words(graph.blob, _BLOB_V1)
     second, k_size, v_size, safe, io_size, op_size, const_size, ddr_size, shared = _words(
         graph.blob + size, _BLOB_V2
     )
     if (version, second) != (1, 2):
         raise BackendError(
-            f"graph facts of versions {version} and {second} in the cache; only 1 and 2 are supported"
+            f"graph facts of versions {version} and {second} in the cache; xdlc supports only 1 and 2"
         )
     return {
         "graphBlobInfo": {

@@ -57,14 +57,14 @@ def _vtcm(
     entry: CacheEntry, made_for: Soc | None, device: Soc, strict: bool
 ) -> Iterator[Finding | Unchecked]:
     if device.vtcm_mb is None:
-        yield Unchecked("vtcm", f"the vector memory of {device.name} is not known")
+        yield Unchecked("vtcm", f"the vector memory of {device.name} is unknown")
         return
     needed = entry.vtcm_mb
-    accepted = f"{device.vtcm_mb} MB" + (f", all that {device.name} has" if strict else " or less")
+    accepted = f"{device.vtcm_mb} MB" + (f", all the memory of {device.name}" if strict else " or less")
     if needed == 0:
         needed = made_for.vtcm_mb if made_for else None
         if needed is None:
-            yield Unchecked("vtcm", "the record uses all of its SoC's vector memory, whose size is not known")
+            yield Unchecked("vtcm", "the record uses all of its SoC's vector memory, but its size is unknown")
             return
     if needed is None:
         yield Finding("vtcm", "none stated", accepted)
@@ -74,7 +74,7 @@ def _vtcm(
 
 def _sdk(entry: CacheEntry, sdk: tuple[int, ...] | None) -> Iterator[Finding | Unchecked]:
     if sdk is None:
-        yield Unchecked("sdk", "no version of the device's SDK is given, and no vendor package is installed")
+        yield Unchecked("sdk", "you gave no version of the device's SDK, and no vendor package is installed")
         return
     made_with = find_version(entry.build)
     if made_with is None:
@@ -87,12 +87,12 @@ def _sdk(entry: CacheEntry, sdk: tuple[int, ...] | None) -> Iterator[Finding | U
 RULES = {
     "record": "the record is whole and listed",
     "mode": "the mode allows stored records",
-    "outputs": "the outputs requested are those of the record",
+    "outputs": "the outputs requested are the record's outputs",
     "graph": "the model's graph is the one that was compiled",
-    "arch": "the device's architecture is that of the record or a later one; strict: the same",
-    "vtcm": "the device has the vector memory that the record plans for; strict: and no more",
+    "arch": "the device's architecture is the record's or newer; strict: the same",
+    "vtcm": "the device has the vector memory that the record needs; strict: no more",
     "soc": "strict: the record was compiled for the device's SoC",
-    "sdk": "the device's SDK is that of the record or a later one",
+    "sdk": "the device's SDK is the record's or newer",
     "fp16": "the device computes in the record's floating point",
 }
 """Id of each rule, which stays as it is, and what it requires."""
@@ -159,7 +159,7 @@ class CacheValidity:
         """Yield violations of ``record``, ``outputs`` and ``graph``, and unknown rules."""
         facts = self._facts.get(cache.name)
         if facts is not None and (present := changed_content(cache, facts)):
-            yield Finding("record", f"bytes with the hash {present}", f"those compiled, {facts.content}")
+            yield Finding("record", f"bytes with the hash {present}", f"the compiled bytes, {facts.content}")
         yield from self._outputs(entry, facts)
         if self._main is None:
             yield Unchecked("graph", "the file holds no graph, only records")
@@ -169,8 +169,8 @@ class CacheValidity:
             found = list(self._by_ports(entry))
             yield from found
             if not any(isinstance(item, Finding) for item in found):
-                reason = self._damage or "xdlc did not make the record, so its graph's hash is not known"
-                yield Unchecked("graph", f"{reason}; inputs and outputs are those of the model")
+                reason = self._damage or "xdlc did not make the record, so its graph's hash is unknown"
+                yield Unchecked("graph", f"{reason}; inputs and outputs match the model")
 
     def judge_precision(self, record: str, made_for: Soc | None, device: Soc) -> Iterator[Finding]:
         """Yield a finding if a cache computes in float and the device does not."""
@@ -213,7 +213,7 @@ class CacheValidity:
             now = self._hash(source, graph)
             if now != graph.fingerprint:
                 yield Finding(
-                    "graph", f"hash {graph.fingerprint} of graph {_short(name)}", now or "ops that are there"
+                    "graph", f"hash {graph.fingerprint} of graph {_short(name)}", now or "ops that exist"
                 )
         yield from self._missing({graph.source for graph in facts.graphs.values()})
 
@@ -223,9 +223,9 @@ class CacheValidity:
             if any(each.name in held for each in reachable(graph, self._model.graphs)):
                 continue
             if graph is self._main:
-                yield Finding("graph", f"no graph {_short(graph.name)}", "one that holds it")
+                yield Finding("graph", f"no graph {_short(graph.name)}", "one that has it")
             else:
-                yield Unchecked("graph", f"the record does not hold graph {_short(graph.name)}")
+                yield Unchecked("graph", f"the record has no graph {_short(graph.name)}")
 
     def _known(self) -> str:
         return _listed(list(self._model.graphs))

@@ -121,7 +121,7 @@ def lacking(model: Model, rows: Sequence[Verdict], devices: Sequence[Soc]) -> li
         own = [row for row in rows if row.device == device.name]
         if any(row.usable for row in own):
             continue
-        problem = f"none of {len(own)} cache(s) is usable" if own else "there is no cache to use"
+        problem = f"none of {len(own)} cache(s) is usable" if own else "there is no cache"
         fix = f"prepare the model for it: {spell('prepare.socs', [device.name])}"
         floats = 0 if device.fp16 else sum(float_ops(graph.ops) for graph in model.graphs.values())
         if floats:
@@ -176,8 +176,8 @@ def device_soc(device: str) -> Soc:
     soc = find_soc(device)
     if not soc.arch:
         raise ConstraintError(
-            f"the architecture of {soc.name}'s DSP is not known, so no record can be judged",
-            fix="name a SoC whose architecture is known",
+            f"the architecture of {soc.name}'s DSP is unknown, so xdlc cannot judge a record",
+            fix="name a SoC of known architecture",
         )
     if not soc.has_htp:
         raise without_htp(soc)
@@ -225,7 +225,7 @@ def choose(model: Model, soc: str | None, *, outputs: Sequence[str], mode: str) 
     made_for = {name: soc_of(*cache) for name, cache in entries.items()}
     if soc is not None and not find_soc(soc).arch:
         device = find_soc(soc)
-        notes = [f"{name}: the architecture of {device.name}'s DSP is not known" for name in entries]
+        notes = [f"{name}: the architecture of {device.name}'s DSP is unknown" for name in entries]
         return Choice(device.name, (), (), tuple(notes))
     devices = [device_soc(soc or DEFAULT_SOC)]
     if mode == ALWAYS_NEW:
@@ -269,7 +269,7 @@ def refuse_to_compile(
         failures: Why those that should be usable cannot be loaded.
         outputs: Names of the tensors that are requested.
     """
-    reasons = "; ".join([*failures, *choice.reasons]) or "there is no record"
+    reasons = "; ".join([*failures, *choice.reasons]) or "the model has no record"
     fix = f"prepare the model for it: {spell('prepare.socs', [choice.soc])}"
     if any(broken.rule == "outputs" for row in choice.verdicts for broken in row.failed):
         fix += f" {spell('set_output_tensors', outputs)}"

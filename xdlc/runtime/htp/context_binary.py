@@ -104,7 +104,7 @@ def described(model: Model, soc: str | None = None) -> tuple[Cache, dict[str, Gr
     preferred = find_soc(soc).name if soc else None
     stored = sorted(caches(model), key=lambda cache: cache.soc != preferred)
     if not stored:
-        raise UsageError("the model holds no graph and no cache", fix="use a DLC with a graph")
+        raise UsageError("the model has no graph and no cache", fix="use a DLC with a graph")
     cache = stored[0]
     if cache.problem:
         raise ContainerError(cache.problem, where=cache.name, fix="export or prepare it again")

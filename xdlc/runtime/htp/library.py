@@ -106,8 +106,8 @@ def library_folder() -> Path:
     here = platform.system(), platform.machine()
     if here != ("Linux", "x86_64"):
         raise BackendError(
-            f"the HTP compiler and emulation run on Linux x86_64, this is {here[0]} {here[1]}",
-            fix="run this step on a Linux x86_64 machine; everything else of xdlc works here",
+            f"the HTP compiler and emulation run on Linux x86_64, but this is {here[0]} {here[1]}",
+            fix="run this step on a Linux x86_64 machine; all other parts of xdlc work here",
             code="XD702",
         )
     if named := named_folder():
@@ -167,8 +167,8 @@ def check_folder(parent: str) -> None:
     own = str(library_folder())
     if own != parent:
         raise BackendError(
-            f"a child process finds the vendor's libraries in {own}, this process in {parent}",
-            fix="put the folder of the package that is meant first in PYTHONPATH, not in sys.path",
+            f"a child process finds the vendor's libraries in {own}, but this process finds them in {parent}",
+            fix="put the folder of the right package first in PYTHONPATH, not in sys.path",
         )
 
 
@@ -254,7 +254,7 @@ def known_release(which: str, version: tuple[int, ...]) -> Release:
     release = by_api.get(version[:2])
     if release is None:
         names = ", ".join(f"{dotted(api)} (SDK {dotted(entry.sdk)})" for api, entry in by_api.items())
-        problem = f"the vendor library has QNN {which} API {dotted(version)}, known are {names}"
+        problem = f"the vendor library has QNN {which} API {dotted(version)}, but xdlc knows {names}"
         raise BackendError(problem, fix=INSTALL, code="XD703")
     return release
 
@@ -291,7 +291,7 @@ def read_version(text: str) -> tuple[int, ...]:
     """
     found = find_version(text)
     if found is None:
-        raise UsageError(f"{text!r} is no version of an SDK", fix="give one like 2.40 or 2.51.0")
+        raise UsageError(f"{text!r} is not a version of an SDK", fix="give one like 2.40 or 2.51.0")
     return found
 
 
@@ -316,7 +316,7 @@ def unswept() -> str | None:
     sdk = installed_sdk()
     if sdk is None or sdk[:2] == SWEPT_SDK:
         return None
-    return f"faults of SDK {dotted(sdk)} are unknown, those of {dotted(SWEPT_SDK)} known; compare results"
+    return f"faults of SDK {dotted(sdk)} are unknown; SDK {dotted(SWEPT_SDK)} was tested; compare results"
 
 
 LOG_ERROR = 1

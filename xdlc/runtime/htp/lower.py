@@ -76,7 +76,7 @@ class Lowering:
             array = numpy.ascontiguousarray(data.numpy())
             if array.nbytes >= 1 << 32:
                 raise ConstraintError(
-                    f"holds {array.nbytes} bytes, the QNN API counts a tensor's bytes in 32 bits",
+                    f"holds {array.nbytes} bytes, but the QNN API counts a tensor's bytes in 32 bits",
                     where=f"tensor {tensor.name!r}",
                     fix="split the op that reads it, or quantize its weights",
                 )

@@ -85,7 +85,7 @@ def schedule(graph: Graph, partitions: Mapping[str, Iterable[str]]) -> list[tupl
     except CycleError as error:
         names = [node for node in dict.fromkeys(error.args[1]) if not isinstance(node, Op)]
         raise ContainerError(
-            "a path leaves this partition and enters it again, so that it cannot run as one unit",
+            "a path leaves this partition and enters it again, so it cannot run as one unit",
             where=f"graph {graph.name!r}: partition {', '.join(names)}",
             fix="prepare the model again",
         ) from error
@@ -115,7 +115,7 @@ def _owners(graph: Graph, partitions: Mapping[str, Iterable[str]]) -> dict[Op, s
         for name in names:
             op = ops.get(name)
             if op is None or owner.setdefault(op, partition) != partition:
-                found = "has no such op" if op is None else f"has it in partition {owner[op]!r} already"
+                found = "has no such op" if op is None else f"already has it in partition {owner[op]!r}"
                 raise ContainerError(
                     f"names op {name!r}: graph {graph.name!r} {found}",
                     where=f"partition {partition!r}",

@@ -93,9 +93,9 @@ class HtpWorker:
             death.step = os.pread(self._note.fileno(), _MOST_STEP, 0).decode(errors="replace") or "starting"
             death.problem = f"the vendor's library {death.how} while {_step_words(death.step)}{death.tail}"
             death.fix = (
-                "if memory ran out, free some, prepare fewer SoCs at a time, or make the network smaller"
+                "if memory ran out, free memory, prepare fewer SoCs at a time, or make the network smaller"
                 if death.is_killed
-                else "remove or rewrite the op or graph that is named; the other SoCs are not affected"
+                else "remove or rewrite the op or graph; the other SoCs are not affected"
             )
             raise
 
@@ -136,7 +136,7 @@ class ForkServer:
         with self._lock:
             copy = None if self._is_closed else self._copy()
             if self._is_closed:
-                raise BackendError("preparing has been given up")
+                raise BackendError("xdlc stopped preparing")
             child = copy or start()
             self._children.add(child)
             return child
@@ -188,7 +188,7 @@ def stored_model(model: Model | Graph | str | os.PathLike[str]) -> Iterator[Path
     if isinstance(model, str | os.PathLike):
         path = Path(model)
         if not path.is_file():
-            raise StorageError("is no file", where=str(path), fix="check the path")
+            raise StorageError("is not a file", where=str(path), fix="check the path")
         yield path.resolve()
         return
     with TemporaryFolder() as name:
@@ -459,7 +459,7 @@ class WorkerSession:
     ) -> dict[str, Array]:
         if not self._worker.is_alive:
             raise EndedError(
-                "the emulation has ended, by itself or because it was closed",
+                "the emulation ended, by itself or because you closed it",
                 where=f"{self._where}: {self._soc}",
                 fix="load the model again",
             )
@@ -484,7 +484,7 @@ def execute(
     stored = {name: array_of(value) for name, value in feeds.items()}
     for name, array in stored.items():
         if array.dtype.hasobject or array.dtype.names:
-            raise UsageError(f"input {name!r} is no array of numbers", fix="give a numpy array")
+            raise UsageError(f"input {name!r} is not an array of numbers", fix="give a numpy array")
     with content.shared_file() as file:
         with temporary_files():
             forms = content.write_arrays(file, stored.values())

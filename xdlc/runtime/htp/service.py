@@ -298,7 +298,7 @@ def _trace(request: dict[str, Any], files: list[int], step: Step) -> dict[str, A
 def _check_reads_inputs(graph: Graph) -> None:
     if not reads_inputs(graph):
         raise ConstraintError(
-            "no op reads an input, and the vendor's library compiles no cache for such a graph",
+            "no op reads an input, and the vendor's library cannot compile a cache for it",
             where=f"graph {graph.name!r}",
             fix="run the model without a cache: its outputs are constants",
         )

@@ -146,9 +146,9 @@ class HtpSession:
             for row in self.choice.verdicts:
                 if row.record == cache.name and row.unjudged:
                     doubts = "; ".join(map(str, row.unjudged))
-                    notify(f"{cache.name} is used without a verdict on all rules: {doubts}")
+                    notify(f"xdlc uses {cache.name} without a verdict on all rules: {doubts}")
             if failures:
-                notify(f"{cache.name} is used, because better caches do not load: {'; '.join(failures)}")
+                notify(f"xdlc uses {cache.name}, because better caches do not load: {'; '.join(failures)}")
             self._served, self.partitions = stored.served, stored.partitions
             return stored
         return None
@@ -166,7 +166,7 @@ class HtpSession:
                     raise
                 first, *others = each_problem(error)
                 place = f"{first.where}: " if first.where else ""
-                notify(f"HTP refuses {1 + len(others)} op(s) or more, the first is {place}{first.problem}")
+                notify(f"HTP rejects at least {1 + len(others)} op(s), first {place}{first.problem}")
         divided = divide(self._model, self.soc)
         (cache,) = (held for held in caches(divided) if held.soc == self.soc)
         stored = CacheSession(divided, cache, **self._options)
@@ -232,9 +232,9 @@ class BinarySession:
         self.graph = Model(graphs).graph_named(graph)
         if cache.data is None or shares_weights(model, cache):
             raise BackendError(
-                "the emulation loads no caches that share their weights",
+                "the emulation cannot load caches that share their weights",
                 where=cache.name,
-                fix="run it on a device, or run the DLC that it was made from",
+                fix="run it on a device, or run the DLC that it came from",
             )
         self.record, self.soc = cache.name, soc or cache.soc
         self._served = WorkerSession.of_cache(cache.data, soc=soc, name=cache.name, launch=launch)
@@ -309,7 +309,7 @@ class CacheSession:
         serve: Callable[[], WorkerSession] | None = None,
     ) -> None:
         if cache.data is None or (serve is None and shares_weights(model, cache)):
-            raise BackendError("the emulation loads no caches that share their weights", where=cache.name)
+            raise BackendError("the emulation cannot load caches that share their weights", where=cache.name)
         main = model.main
         facts = _facts(model).get(cache.name)
         whole, partitions = _held(facts, main.name, {graph.name for graph in reachable(main, model.graphs)})
@@ -381,11 +381,11 @@ def _check_soc(cache: Cache, served: WorkerSession) -> None:
 def _check_graph(cache: Cache, served: WorkerSession, name: str, graph: Graph | None) -> None:
     sides = served.graphs.get(name)
     if sides is None:
-        problem = f"holds no graph {name!r}, only {', '.join(map(repr, served.graphs)) or 'none'}"
+        problem = f"has no graph {name!r}, only {', '.join(map(repr, served.graphs)) or 'none'}"
     elif graph is not None and list(map(sorted, sides)) != [
         sorted(tensor.name for tensor in side) for side in (graph.inputs, graph.outputs)
     ]:
-        problem = f"holds a graph {name!r} from {', '.join(sides[0])} to {', '.join(sides[1])}"
+        problem = f"has a graph {name!r} from {', '.join(sides[0])} to {', '.join(sides[1])}"
     else:
         return
     raise BackendError(

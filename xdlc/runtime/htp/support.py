@@ -163,7 +163,7 @@ def _violations(graph: Graph, soc: Soc, skip: Collection[tuple[str, str]]) -> It
     floats = [op for op in graph.ops if (graph.name, op.name) not in skip and _computes_floats(op)]
     if floats and not soc.fp16:
         yield ConstraintError(
-            f"the vendor's compiler has no float graphs for {soc.name}, {len(floats)} op(s) are float",
+            f"the vendor's compiler has no float graphs for {soc.name}, but {len(floats)} op(s) are float",
             node=floats[0].name,
             op=floats[0].type,
             fix=fix_of_floats(is_quantized=is_quantized(graph)),
@@ -191,7 +191,7 @@ def _by_shapes(op: Op) -> Iterator[XdlcError]:
     deepest = max((tensor.rank for tensor in tensors), default=0)
     if deepest > MAX_RANK:
         yield ConstraintError(
-            f"has a tensor of rank {deepest}, HTP supports at most rank {MAX_RANK}",
+            f"has a tensor of rank {deepest}, but HTP supports at most rank {MAX_RANK}",
             fix="reshape around the op",
             code="XD101",
         )

@@ -91,8 +91,8 @@ def fix_of_floats(*, is_quantized: bool) -> str:
     if not is_quantized:
         return "quantize the model, or choose a SoC that supports float graphs"
     return (
-        f"prepare with {spell('prepare.partition', True)}, which leaves the ops that quantization kept in "
-        "float to the CPU, or choose a SoC that has FP16"
+        f"prepare with {spell('prepare.partition', True)}, which leaves float ops to the CPU, or choose a "
+        "SoC that has FP16"
     )
 
 
@@ -106,7 +106,7 @@ def scales_problem(op: Op) -> tuple[str, str] | None:
     source, weight = (*op.inputs, None, None)[:2]
     if any(isinstance(tensor.encoding, AxisScaleOffset) for tensor in op.outputs):
         return (
-            "its result has a scale per channel, HTP has one for all",
+            "its result has a scale per channel, but HTP needs one scale",
             "quantize it with one scale",
         )
     if source is None or weight is None or not source.dtype.is_fixed or not weight.is_static:
@@ -114,8 +114,8 @@ def scales_problem(op: Op) -> tuple[str, str] | None:
     if not isinstance(weight.encoding, BlockScaleOffset):
         return None
     return (
-        "weights have a real scale per block, with which HTP multiplies no fixed point",
-        f"quantize the float model with {spell('use_lpbq', True)} beside {spell('weights_block_size')}",
+        "weights have a real scale per block, which HTP does not support with fixed point",
+        f"quantize the float model with {spell('use_lpbq', True)} and {spell('weights_block_size')}",
     )
 
 
@@ -178,9 +178,12 @@ def host_problem(graph: str, op: Op, inside: Mapping[str, Sequence[str]] | None 
     why = op.origin.reason or "no QNN operation computes it"
     if is_control_flow(op):
         why = "HTP has no op that runs other graphs"
-        fix = "prepare with xdlc-graph-prepare: caches hold what HTP supports inside, the host runs the rest"
+        fix = (
+            "prepare with xdlc-graph-prepare: caches hold what HTP supports inside, and the host runs "
+            "the rest"
+        )
     elif is_udo(op):
-        why = f"it is a UDO of package {op.package}, for which the compiler has no library for HTP"
+        why = f"it is a UDO of package {op.package}, and the compiler has no HTP library for it"
         fix = f"prepare with {spell('prepare.partition', True)}, which caches the partitions around it"
     if inside:
         why += "; it would not support these ops inside either: "

@@ -28,10 +28,10 @@ _ELEMENT = re.compile(r"((?:in|out)\[\d+\]):\s*QNN_DATATYPE_([A-Z0-9_]+)")
 _OP_UNKNOWN = 4005
 MAX_RANK = 5
 _MAX_COMBINATIONS, _MAX_VALUES, _MAX_VIOLATIONS = 8, 16, 3
-FIXED_DIMS = "a tensor has dynamic dimensions, HTP supports fixed ones only"
+FIXED_DIMS = "a tensor has dynamic dimensions, but HTP needs fixed dimensions"
 
 _OTHER_VALUE = "change it, or leave this op to the CPU"
-_AXIS_FIX = "transpose around the op, so that it works along the axis that HTP supports"
+_AXIS_FIX = "transpose around the op, so it works along an axis that HTP supports"
 _VALUE_FIXES = (
     ("the offset of", "quantize this tensor symmetrically, or with 8 bits"),
     ("'axis'", _AXIS_FIX),
@@ -170,7 +170,7 @@ def _parameter_fields(op: Op, line: dict[str, str]) -> dict[str, str]:
                 f"some of {', '.join(f'{n} {word}' for n, word in enumerate(definitions[name].enumeration))}"
             )
         elif name in ("axis", "axes", "perm") and depth:
-            accepted = f"0 to {depth - 1}, for input 0 has rank {depth}"
+            accepted = f"0 to {depth - 1}, because input 0 has rank {depth}"
     odd = [each for each in params if each not in definitions]
     missing = [each for each, param in definitions.items() if param.mandatory and each not in params]
     more = f"; {', '.join(odd)} unknown" if odd else ""

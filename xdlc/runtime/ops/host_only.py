@@ -23,7 +23,7 @@ def host_only(op: Op, b: Builder) -> None:
     """Lower to the operator itself; its operands are in the source's order already."""
     domain = str(op.param(DOMAIN, ""))
     if op.type not in HOST_KERNELS.get(domain, ()):
-        raise ModelError(f"domain {domain!r} has no operator {op.type} that the host executes")
+        raise ModelError(f"domain {domain!r} has no operator {op.type} that the host can run")
     version = opset_of(op.type, domain)
     b.require_opset(domain, version)
     kinds = _attribute_kinds(op.type, version, domain)
@@ -85,5 +85,5 @@ def _attribute(name: str, param: Param, kinds: dict[str, str]) -> Any:
         try:
             return [str(item) for item in json.loads(str(param.value))]
         except (ValueError, TypeError) as error:
-            raise ModelError(f"parameter {name!r} is no list of strings: {error}") from error
+            raise ModelError(f"parameter {name!r} is not a list of strings: {error}") from error
     return param.value

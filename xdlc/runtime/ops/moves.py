@@ -22,7 +22,8 @@ def reshape(op: Op, b: Builder) -> None:
         raise ModelError(f"{list(source.shape)} does not have as many elements as {list(target.shape)}")
     if len(target.dynamic_axes) > 1:
         raise b.unsupported(
-            f"output {target.name!r} has {len(target.dynamic_axes)} dynamic axes, one can be inferred",
+            f"output {target.name!r} has {len(target.dynamic_axes)} dynamic axes, but xdlc can infer only "
+            "one",
             "fix the shape of the graph's inputs",
         )
     shape = [-1 if axis in target.dynamic_axes else dim for axis, dim in enumerate(target.shape)]
@@ -216,7 +217,7 @@ def _mode(op: Op) -> int:
 
 def _divided(dim: int, by: int, what: str) -> int:
     if by < 1 or dim % by:
-        raise ModelError(f"{what} of {dim} does not divide by {by}")
+        raise ModelError(f"{what} of {dim} is not a multiple of {by}")
     return dim // by
 
 

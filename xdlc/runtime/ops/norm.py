@@ -163,7 +163,7 @@ def softmax(op: Op, b: Builder) -> None:
     source = args.operand(op, 0)
     if source.dtype.name == "bfloat16":
         raise b.unsupported(
-            "the partial sums of a bfloat16 Softmax: ONNX rounds each, the host sums in float32",
+            "the partial sums of a bfloat16 Softmax: ONNX rounds each sum, but the host sums in float32",
             "cast its input to float32 and its result back",
         )
     axis = args.axis(op, source.rank, default=source.rank - 1)
@@ -186,7 +186,7 @@ def lrn(op: Op, b: Builder) -> None:
     source, target = args.operand(op, 0), args.result(op)
     radius, region = int(args.required(op, "radius")), int(op.param("region", LRN_ACROSS_CHANNEL))
     if radius < 0 or source.rank < 3 or region not in (LRN_ACROSS_CHANNEL, LRN_WITHIN_CHANNEL):
-        raise ModelError(f"radius {radius} and region {region} on an input of rank {source.rank}")
+        raise ModelError(f"radius {radius} and region {region} do not fit an input of rank {source.rank}")
     alpha, beta = float(op.param("alpha", 1.0)), float(op.param("beta", 0.5))
     bias, width = float(op.param("bias", 1.0)), 2 * radius + 1
     order = channels_first(source.rank)

@@ -49,7 +49,9 @@ def reinterpret(op: Op, b: Builder) -> None:
     """Lower to the QuantizeLinear or DequantizeLinear that undoes the access."""
     source, target = args.operand(op, 0), args.result(op)
     if not keeps_stored(source.dtype, target.dtype):
-        raise ModelError(f"turns {source.dtype} into {target.dtype}, not integers into fixed point or back")
+        raise ModelError(
+            f"turns {source.dtype} into {target.dtype}, but must turn integers into fixed point or back"
+        )
     keep_stored(source, target, b)
 
 

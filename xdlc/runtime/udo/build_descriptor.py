@@ -110,7 +110,7 @@ def _check(op: Op, tensor: Tensor) -> None:
     where = place_of(op)
     if tensor.rank > MAX_RANK:
         raise BackendError(
-            f"{tensor.name!r} has {tensor.rank} axes, kernels support {MAX_RANK}",
+            f"{tensor.name!r} has {tensor.rank} axes, but kernels support {MAX_RANK}",
             where=where,
             fix="reshape it before the op",
         )
@@ -432,8 +432,8 @@ def _misfits(
         dtype, accepted = BY_CODE[form.dtype], " or ".join(map(_word, place.dtypes))
         stored = f", for kernels {_word(dtype)}" if dtype is not tensor.dtype else ""
         yield BackendError(
-            f"{side} {index} ({place.name!r}) is {tensor.dtype} in the model{stored}; its definition accepts "
-            f"{accepted} on a CPU",
+            f"{side} {index} ({place.name!r}) is {tensor.dtype} in the model{stored}; its definition "
+            f"supports {accepted} on a CPU",
             where=place_of(op),
             fix=f"give the CPU {_word(dtype)} there, with per_core_data_types of JSON or a supplement of "
             "XML, and convert the model again",

@@ -162,7 +162,8 @@ def _value_json(value: Any, kernel: str) -> Any:
         raise UsageError(
             f"has an argument of type {name}, or one that is too large",
             where=f"kernel {kernel!r}",
-            fix=f"give numbers, strings and arrays of at most {_MOST_ELEMENTS} elements, others as inputs",
+            fix=f"pass numbers, strings and arrays of at most {_MOST_ELEMENTS} elements; pass other values "
+            "as inputs",
         )
     return {"dtype": name, "shape": list(value.shape), "elements": value.reshape(-1).tolist()}
 
@@ -206,13 +207,13 @@ def _calls(value: Any, path: Path, scope: Scope) -> Iterator[Call]:
         if hashlib.sha256(binary).hexdigest() != texts["sha256"]:
             fields.report("sha256", f"{name} has another SHA-256", _AGAIN)
     elif name:
-        fields.report("library", "library has to be a file beside this one", _AGAIN)
+        fields.report("library", "library must be a file next to this file", _AGAIN)
     for node in fields.items("calls"):
         call = Fields(node, "a call", scope, _CALL_FIELDS)
         arguments = call.text("arguments")
         values = tuple(_value(value, scope) for value in call.items("values"))
         if len(arguments) != len(values):
-            call.report("values", f"has {len(values)} values for the arguments {arguments!r}", _AGAIN)
+            call.report("values", f"has {len(values)} values, but the arguments {arguments!r}", _AGAIN)
         shapes = [each.value for each in call.items("shapes")]
         params = {name: each.value for name, each in call.members("params").items()}
         kernel = Kernel(

@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 def _give_library() -> str:
     option = spell("udo_package_path")
-    return f"give the registration library, Python file or folder kernel_meta that has it with {option}"
+    return f"pass the registration library, Python file or folder kernel_meta that has it with {option}"
 
 
 class Kernels:
@@ -108,15 +108,15 @@ class Kernels:
         problem = f"there is no kernel for {title}"
         foreign = next((call for call in self._foreign if call.names(op)), None)
         if foreign is not None:
-            fix = "convert the model again on a machine like this one, or give a library or a Python kernel"
-            return f"{problem} on this machine, {OWN_MACHINE}: there is {foreign.origin}", fix
+            fix = "convert the model again on a machine like this, or pass a library or a Python kernel"
+            return f"{problem} on this machine, {OWN_MACHINE}: the model has {foreign.origin}", fix
         unfit = next((call for call in self._calls if call.names(op)), None)
         if unfit is not None:
-            fix = "give the kernel_meta that was written with this DLC, or convert the model again"
-            return f"{problem} of these shapes and parameters: {unfit.origin} supports other ones", fix
+            fix = "pass the kernel_meta that was written with this DLC, or convert the model again"
+            return f"{problem} of these shapes and parameters: {unfit.origin} supports others", fix
         if elsewhere is not None:
             cores = ", ".join(elsewhere.cores)
-            return problem, f"build it for the CPU: {elsewhere.origin} has it for {cores} only"
+            return problem, f"build it for the CPU: {elsewhere.origin} has it only for {cores}"
         near = nearest_names(title, offers.types())
         return problem, _give_library() + (f" ({near})" if near else "")
 
@@ -165,7 +165,7 @@ class Kernels:
         key = (package, offer.package)
         if offer.package not in ("", package) and key not in self._logged:
             self._logged.add(key)
-            text = "%s: package %s executes the ops of %s: their names differ only in the backend's suffix"
+            text = "%s: package %s runs the ops of %s: their names differ only in the backend's suffix"
             _log.warning(text, offer.origin, offer.package, package)
 
     def _log_rounded(self, op: Op, data: StaticData, origin: str) -> None:
@@ -176,7 +176,7 @@ class Kernels:
         self._logged.add(key)
         named = ", ".join(f"{name!r} rounded, as {dtype} of one scale" for name, dtype in data.rounded)
         _log.warning(
-            "%s: %s::%s gets %s: its definition accepts no floats there; Python kernels get them unrounded",
+            "%s: %s::%s gets %s: its definition allows no floats there; Python kernels get unrounded values",
             origin,
             *key,
             named,

@@ -38,8 +38,8 @@ def open_library(path: str, where: str) -> ctypes.CDLL:
         raise BackendError(
             f"cannot be loaded: {_other_machine(path) or error}",
             where=where,
-            fix="give a registration library, libUdo<Package>Reg.so, built for this machine and Linux, or a "
-            "Python file, with .py at its end",
+            fix="pass a registration library, libUdo<Package>Reg.so, built for this machine and Linux, or "
+            "a Python file that ends in .py",
         ) from error
 
 
@@ -65,7 +65,7 @@ def exported(library: ctypes.CDLL, name: str, where: str) -> Any:
     try:
         return getattr(library, name)
     except AttributeError as error:
-        fix = "build it with xdlc_udo.h, XDLC_UDO_EXPORT included"
+        fix = "build it with xdlc_udo.h and XDLC_UDO_EXPORT"
         if name == _REGISTRATION and hasattr(library, _IMPLEMENTATION):
             fix = "it is an implementation library: give the registration library, libUdo<Package>Reg.so"
         elif hasattr(library, "SnpeUdo_getVersion"):
@@ -88,7 +88,7 @@ def _table_of(path: Path, kind: type[ctypes.Structure], *optional: str) -> Any:
     major = ctypes.c_uint32.from_address(pointer).value
     if major != structs.API_MAJOR:
         _refuse(
-            f"is for version {major} of xdlc_udo.h, this is version {structs.API_MAJOR}",
+            f"is for version {major} of xdlc_udo.h, but this is version {structs.API_MAJOR}",
             where,
             "build it with the xdlc_udo.h of this xdlc",
         )
@@ -166,7 +166,7 @@ class Registration:
             raise BackendError(
                 f"infer_outputs returned output {index} rank {shape.rank} and data type {shape.data_type:#x}",
                 where=self.where,
-                fix=f"give at most {structs.MAX_RANK} axes and one of the types of xdlc_udo.h",
+                fix=f"use at most {structs.MAX_RANK} axes and one of the types of xdlc_udo.h",
             )
         extents = shape.dims[: shape.rank]
         dims = tuple(None if extent == structs.OPEN_EXTENT else extent for extent in extents)
@@ -188,7 +188,7 @@ class Registration:
         path = self.path.parent / name
         if Path(name).name != name or not path.is_file():
             raise UsageError(
-                f"names the implementation library {name!r}, which is not in its folder",
+                f"names the implementation library {name!r}, which is missing from its folder",
                 where=self.where,
                 fix="put the implementation library next to the registration library",
             )
@@ -233,7 +233,7 @@ class Implementation:
         if own != package or core != structs.CPU:
             word = structs.CORES.get(core, f"core {core:#x}")
             raise BackendError(
-                f"implements package {own!r} for {word}; it was named as that of {package!r} for CPU",
+                f"implements package {own!r} for {word}, but belongs to package {package!r} for CPU",
                 where=self.where,
                 fix="put the libraries of one package into one folder",
             )
@@ -275,7 +275,7 @@ class LibraryOp:
         self._code = library.implementation()
         if form.type not in self._code.types:
             raise BackendError(
-                f"does not implement {form.type!r}, which {library.where} lists for the CPU",
+                f"does not implement {form.type!r}, though {library.where} lists it for the CPU",
                 where=self._code.where,
                 fix="build both libraries from one configuration",
             )
@@ -377,7 +377,7 @@ def _record(kind: type[_Record], address: int | None, what: str, where: str) -> 
 
 def _records(kind: Any, address: int | None, count: int, what: str, where: str) -> list[Any]:
     if count > MOST:
-        _refuse(f"states {count} {what}, the limit is {MOST}", where)
+        _refuse(f"states {count} {what}, more than {MOST}", where)
     if count and not address:
         _refuse(f"states {count} {what}, but their list is NULL", where)
     size = ctypes.sizeof(kind)

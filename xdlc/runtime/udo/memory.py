@@ -64,7 +64,9 @@ class Memory:
         self.file = _new_file(self.size) if file is None else file
         try:
             if os.fstat(self.file).st_size < self.size:
-                raise StorageError(f"shared memory has {os.fstat(self.file).st_size} bytes, not {self.size}")
+                raise StorageError(
+                    f"shared memory has {os.fstat(self.file).st_size} bytes instead of {self.size}"
+                )
             with temporary_files():
                 self.address, self._map = _mapped(self.file, self.size, writable=writable)
         except BaseException:
@@ -126,7 +128,7 @@ def _new_file(size: int) -> int:
     most = os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE
     if size > most:
         raise StorageError(
-            f"{size} bytes are to be shared with a kernel, and this machine has {most}",
+            f"a kernel needs {size} bytes of shared memory, but this machine has {most}",
             fix="make the tensors of UDOs smaller",
         )
     with temporary_files():

@@ -59,9 +59,7 @@ def shape_function(package: str, type: str) -> Callable[[Function], Function]:
 def _marked(mark: Mark) -> Callable[[Function], Function]:
     for word in (mark.package, mark.type):
         if not isinstance(word, str) or not word:
-            raise TypeError(
-                f'{mark.role} requires names, as in @{mark.role}("Package", "Type"), not {word!r}'
-            )
+            raise TypeError(f'{mark.role} needs names, as in @{mark.role}("Package", "Type"), not {word!r}')
 
     def note(function: Function) -> Function:
         setattr(function, _ATTRIBUTE, (*_marks_of(function), mark))

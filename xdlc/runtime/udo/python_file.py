@@ -117,7 +117,7 @@ class PythonFile:
             self.functions[mark] = function
         if not self.functions:
             raise BackendError(
-                "marks no function as a kernel or shape function",
+                "marks no function as a kernel or a shape function",
                 where=self.where,
                 fix='put @xdlc.udo.kernel("Package", "Type") before a function, or give a plugin compute',
             )
@@ -243,7 +243,7 @@ class PythonOp:
 
         arrays = list(given) if isinstance(given, list | tuple) else [given]
         if len(arrays) != len(outputs):
-            self._refuse(f"returned {len(arrays)} results, the op has {len(outputs)} outputs")
+            self._refuse(f"returned {len(arrays)} results, but the op has {len(outputs)} outputs")
         results = []
         for index, (array, form) in enumerate(zip(arrays, outputs, strict=True)):
             if not isinstance(array, numpy.ndarray | numpy.generic):
@@ -254,12 +254,12 @@ class PythonOp:
             wanted = element(form.dtype)
             if output.dtype != wanted:
                 fix = f"give it that type: .astype(numpy.{wanted})"
-                self._refuse(f"returned output {index} as {output.dtype}, expected {wanted}", fix)
+                self._refuse(f"returned output {index} as {output.dtype} instead of {wanted}", fix)
             if form.shape == (1,) and not output.shape:
                 output = output.reshape(1)  # as a model stores a scalar
             if not form.is_open and output.shape != form.shape:
                 self._refuse(
-                    f"returned output {index} of shape {list(output.shape)}, expected {list(form.shape)}"
+                    f"returned output {index} of shape {list(output.shape)} instead of {list(form.shape)}"
                 )
             results.append(output)
         return results

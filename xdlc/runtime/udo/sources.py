@@ -56,8 +56,8 @@ def paths_of(paths: PathLike | Iterable[PathLike] | None) -> list[PathLike]:
         parts = [paths] if isinstance(paths, os.PathLike) else list(paths)
     if "" in parts:
         raise UsageError(
-            f"there is an empty name among the libraries and Python files of UDOs: {paths!r}",
-            fix="remove it and the comma beside it; an empty variable of a shell script is one, too",
+            f"a name among the libraries and Python files of UDOs is empty: {paths!r}",
+            fix="remove it and its comma; an empty variable of a shell script also counts",
         )
     return parts
 
@@ -74,7 +74,7 @@ def sources_of(paths: Iterable[PathLike]) -> list[Source]:
         if not os.path.isfile(path):
             problems.append(_no_file(path))
         elif path in sources:
-            problems.append(UsageError("is given twice", where=str(path), fix="give it once"))
+            problems.append(UsageError("appears twice", where=str(path), fix="give it once"))
         else:
             sources[path] = Source(path, _KINDS.get(path.suffix, "library"))
     raise_all(problems)

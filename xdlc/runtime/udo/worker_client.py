@@ -24,8 +24,8 @@ LOADING = 60.0
 """Seconds at least that the child may take to start and to load a file: the caller's are for calls."""
 RESTARTS = 8
 """Number of times that a crashed child is replaced."""
-_EXIT = "let it return, and not end the process that it runs in"
-_WRONG = "correct it: a debugger or valgrind shows where it fails; its inputs cannot be written"
+_EXIT = "let it return, and do not end its process"
+_WRONG = "correct it: a debugger or valgrind shows where it fails; it must not write to its inputs"
 _log = logging.getLogger(__name__)
 
 
@@ -171,13 +171,13 @@ class Link:
     def _start(self) -> None:
         if self._is_closed:
             raise BackendError(
-                "the kernels of UDOs have been closed",
+                "the kernels of UDOs are closed",
                 where=self._names(),
-                fix="open them anew",
+                fix="open them again",
             )
         if self._deaths > RESTARTS:
             raise BackendError(
-                f"the worker of UDOs has died {self._deaths} times and is not started anew",
+                f"the worker of UDOs died {self._deaths} times, so xdlc does not start it again",
                 where=self._names(),
                 fix="correct the kernels, then open the model again",
             )

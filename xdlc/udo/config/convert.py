@@ -97,7 +97,7 @@ def convert(
     known = len(notices)
     texts = render(collections, where, form, extended=extended, notices=notices)
     if form == "json" and not extended and len(notices) > known:
-        notices.append(f"{spell('extended', True)} keeps it in fields of xdlc's own")
+        notices.append(f"{spell('extended', True)} keeps it in xdlc's own fields")
     return Converted(texts, tuple(notices))
 
 
@@ -138,10 +138,10 @@ def drafted(
         raise UsageError(f"unknown backend {backend!r}", fix=fix)
     float_types = _float_types(datatypes)
     if not nodes:
-        fix = "convert it as it is"
+        fix = "convert it without a definition"
         if others:
             fix = (
-                f"look at its {len(others)} other problem(s), or draft operators that xdlc maps with "
+                f"correct its {len(others)} other problem(s), or draft operators that xdlc maps with "
                 f"{spell('operators')}: {_first(others)}"
             )
         raise UsageError("every operator of the model is covered", where=os.fspath(model), fix=fix)
@@ -163,10 +163,10 @@ def drafted(
     ):
         held = ", ".join(held.package for held in drafts.collections)
         raise UsageError(
-            f"operators of several domains have one name, so that the draft has the packages {held}; "
-            "an OpDef XML file holds one",
+            f"operators of several domains have one name, so the draft has the packages {held}; an OpDef "
+            "XML file holds one package",
             where=where,
-            fix="name a folder that exists for a file each, or a .json file for all",
+            fix="name an existing folder for several files, or a .json file for all",
         )
     texts = render(
         drafts.collections, where, form or _form_of(where) or "xml", extended=True, notices=notices
@@ -214,7 +214,7 @@ def render(
         raise UsageError(
             f"an OpDef XML file holds one package: found {names}",
             where=target,
-            fix=f"name a folder that exists for a file each, or choose one with {spell('package')}",
+            fix=f"name an existing folder for several files, or choose one with {spell('package')}",
         )
 
     def path_of(collection: Collection) -> str:
@@ -260,7 +260,7 @@ def _form_of(target: str) -> str:
 def _other_form(configs: Sequence[Config]) -> str:
     forms = {"json" if config.form == "xml" else "xml" for config in configs}
     if len(forms) > 1:
-        raise UsageError("the input is of both forms", fix=f"choose the one to write with {spell('form')}")
+        raise UsageError("the input has both forms", fix=f"choose the one to write with {spell('form')}")
     return forms.pop()
 
 

@@ -86,7 +86,7 @@ class WrongDefaultError(Exception):
         whole = self.node.path == default.path
         subject = f"default of {what}" if whole else f"each element of the default of {what}"
         fix = "write it without quotes" if quoted else f"write {self.expected}"
-        return f"{subject} has to be {self.expected}, found {kind_of(value)}", fix
+        return f"{subject} must be {self.expected}, found {kind_of(value)}", fix
 
 
 def default_text(

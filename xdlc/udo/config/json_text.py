@@ -114,8 +114,8 @@ def parse(content: bytes, where: str, notices: list[str] | None = None) -> Node:
     """
     text = _decoded(content, where).removeprefix("\ufeff")
     found = notices if notices is not None else []
-    text = _without(_COMMENT, text, where, "comments, which JSON does not have, are skipped", found)
-    text = _without(_LAST_COMMA, text, where, "commas after the last value are skipped", found)
+    text = _without(_COMMENT, text, where, "xdlc ignores comments, which JSON does not have", found)
+    text = _without(_LAST_COMMA, text, where, "xdlc ignores commas after the last value", found)
     if not text.strip():
         raise ModelError("is empty", where=where, fix='write {"UdoPackage_0": {"Operators": [...], ...}}')
     try:
@@ -141,7 +141,7 @@ def parse(content: bytes, where: str, notices: list[str] | None = None) -> Node:
 def _decoded(content: bytes, where: str) -> str:
     if content.startswith(_BOMS[1:]) or b"\0" in content[:2]:
         raise ModelError(
-            "is UTF-16 or UTF-32: JSON is read as UTF-8", where=f"{where}:1", fix="save the file as UTF-8"
+            "is UTF-16 or UTF-32, but JSON must be UTF-8", where=f"{where}:1", fix="save the file as UTF-8"
         )
     try:
         return content.decode("utf-8")
@@ -188,7 +188,7 @@ def _check(node: Node, scope: Scope, depth: int, numbers: Iterator[int]) -> None
         raise Stop
     if isinstance(value, Real):
         if len(value.text) > MAX_NUMBER:
-            problem = f"a number of {len(value.text)} characters: at most {MAX_NUMBER}"
+            problem = f"a number has {len(value.text)} characters, more than {MAX_NUMBER}"
             scope.report(node.path, problem, "round it to the digits of its type")
         elif not math.isfinite(value):
             scope.report(node.path, f"{value} is not a finite 64-bit number", "write a finite number")
@@ -213,7 +213,7 @@ def _check(node: Node, scope: Scope, depth: int, numbers: Iterator[int]) -> None
 def _check_text(text: str, path: str, scope: Scope) -> None:
     unfit = _UNFIT.search(text)
     if len(text) > MAX_STRING:
-        scope.report(path, f"a string of {len(text)} characters: at most {MAX_STRING}", "shorten it")
+        scope.report(path, f"a string has {len(text)} characters, more than {MAX_STRING}", "shorten it")
     elif unfit:
         problem = f"character U+{ord(unfit[0]):04X} in the string {shown(text)}"
-        scope.report(path, problem, "remove it, or write the complete character of which it is a half")
+        scope.report(path, problem, "remove it, or write the complete character")

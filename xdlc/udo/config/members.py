@@ -127,7 +127,7 @@ def read_types(fields: Fields, name: str) -> tuple[DType, ...]:
         fields.need(name, '["FLOAT_32"]')
     if BACKEND_SPECIFIC in words:
         if len(words) > 1:
-            problem = f"{name} of {fields.what} has types beside BACKEND_SPECIFIC"
+            problem = f"{name} of {fields.what} has types together with BACKEND_SPECIFIC"
             fields.report(name, problem, "remove BACKEND_SPECIFIC or the other types")
         return ()
     return tuple(dict.fromkeys(TYPES[word] for word in words))

@@ -83,7 +83,9 @@ def read_config(path: str | os.PathLike[str]) -> Config:
         places = {(0, i): lines["op", i] for i in range(len(collection.opdefs))}
         notices = opdefs.notices(collection, lines)
         if ("Version",) not in lines:
-            notices.insert(0, f"{lines[()]}: <OpDefCollection> has no Version: {collection.version} is taken")
+            notices.insert(
+                0, f"{lines[()]}: <OpDefCollection> has no Version: xdlc uses {collection.version}"
+            )
         return Config(
             (collection,), places, tuple(notices), "xml", tuple(rule_report(collection, lines)), (lines,)
         )

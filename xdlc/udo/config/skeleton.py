@@ -83,10 +83,10 @@ def _param(name: str, parameter: str, nodes: Sequence[UncoveredNode]) -> ParamDe
     kinds = {_kind(value): node for node, value in attributes}
     if "" in kinds:
         raise UnsupportedOp(
-            f"attribute {name!r} of {nodes[0].operator} is a graph, strings in a tensor, several tensors or "
-            "the like",
+            f"attribute {name!r} of {nodes[0].operator} is a graph, several tensors, strings in a tensor "
+            "or similar",
             where=kinds[""].where,
-            fix="leave it out of the model, or define the operator by a plugin: parameters are numbers, "
+            fix="omit it from the model, or define the operator by a plugin: parameters are numbers, "
             "strings and tensors of numbers",
         )
     if "text" in kinds and len(kinds.keys() - {"text", "one"}):
@@ -265,8 +265,8 @@ def drafted_tensor(
     stated = [stored(operand.dtype) for operand in place.operands if operand.dtype is not None]
     made = [dtype for operand in place.operands for dtype in known.get(operand.name, ())]
     dtypes = tuple(dict.fromkeys(stated or made or otherwise))
-    because = "the type of the preceding operator's result is assumed" if made else why
-    assumed = "" if stated else f"no data type is stated: {because}"
+    because = "xdlc assumes the type of the preceding operator's result" if made else why
+    assumed = "" if stated else f"nothing states the data type: {because}"
     ranks = {None if operand.shape is None else len(operand.shape) for operand in place.operands}
     rank = ranks.pop() if len(ranks) == 1 else None
     words = [f"In the model: {_examples(place.operands)}."] if place.operands else []
@@ -380,13 +380,13 @@ class _Drafting:
             params = drafted_params(nodes)
         except UnsupportedOp as problem:
             return [problem]
-        inputs = self._tensors(nodes, "in", (FLOAT32,), "float32 is assumed")
+        inputs = self._tensors(nodes, "in", (FLOAT32,), "xdlc assumes float32")
         like = inputs[0].dtypes if inputs else (FLOAT32,)
-        outputs = self._tensors(nodes, "out", like, "that of the first input is assumed")
+        outputs = self._tensors(nodes, "out", like, "xdlc assumes the type of the first input")
         names = ", ".join(repr(node.name) for node in nodes[:_SHOWN])
         names += f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else ""
         words = f"Drafted from {self._model}: {first.operator}, node{'s' * (len(nodes) > 1)} {names}."
-        order = "Axes are in the model's order, as long as no Layout states another."
+        order = "Axes have the model's order, unless a Layout states another order."
         definition = OpDef(
             name,
             self._package,
@@ -433,14 +433,14 @@ class _Drafting:
         open_ones = [one.name for one in place.operands if one.shape is None or None in one.shape]
         if self._same_shapes and open_ones and len(open_ones) == len(place.operands):
             states = "states no shape" if open_ones[0] in unknown else "leaves dynamic dimensions"
-            text = f"the model {states} of {open_ones[0]!r}: the shape of the first input is assumed"
+            text = f"the model {states} of {open_ones[0]!r}: xdlc assumes the shape of the first input"
             self.notices.append(f"{operator}: {output.name}: {text}")
             part = DescriptionPart(f"{text[0].upper()}{text[1:]}.")
             return replace(output, text=_SAME_SHAPE, description=(*output.description, part))
         if unknown:
             self.notices.append(
-                f"{operator}: {output.name}: the model states no shape of {unknown[0]!r}: write it into the "
-                "draft (Shape/Text, xdlc_shape in JSON), or convert with a shape function"
+                f"{operator}: {output.name}: the model states no shape of {unknown[0]!r}: write it into "
+                "the draft (Shape/Text, xdlc_shape in JSON), or convert with a shape function"
             )
         return output
 
@@ -468,10 +468,10 @@ def _odd(node: UncoveredNode) -> Iterator[UnsupportedOp]:
         for place, operand in enumerate(operands):
             if operand is not None and operand.odd:
                 yield UnsupportedOp(
-                    f"{side} {place} ({operand.name!r}) of {node.operator} is {operand.odd}, "
-                    "but definitions are of tensors of numbers",
+                    f"{side} {place} ({operand.name!r}) of {node.operator} is {operand.odd}, but "
+                    "definitions need tensors of numbers",
                     where=node.where,
-                    fix="keep this operator out of the part of the model that is converted",
+                    fix="convert a part of the model without this operator",
                 )
 
 
@@ -480,7 +480,7 @@ def _misnamed(definition: OpDef, node: UncoveredNode) -> list[XdlcError]:
     alone = Collection(definition.package, node.domain, VERSION, (definition,), ())
     return [
         UnsupportedOp(
-            f"{problem.problem}, so that {node.operator} cannot have a definition",
+            f"{problem.problem}, so {node.operator} cannot have a definition",
             where=node.where,
             fix="rename it in the model, or define the operator by a plugin",
         )

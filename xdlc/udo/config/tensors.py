@@ -131,7 +131,7 @@ def _is_static(fields: Fields, role: str) -> bool:
     if static and role == "outputs":
         fields.report("static", f"{fields.what} is static: an output holds no data", 'remove "static"')
     elif role == "tensor_params":
-        fields.notice("static", f"static of {fields.what} has no effect: parameters always are")
+        fields.notice("static", f"static of {fields.what} has no effect: parameters always are static")
     return False
 
 
@@ -140,7 +140,7 @@ def _default(fields: Fields, dtypes: Sequence[DType], names: tuple[str, ...], ro
     if node is None:
         return None
     if node.value is None or node.value == "":
-        fields.notice("default", f"default of {fields.what} is empty: read as if it were omitted")
+        fields.notice("default", f"xdlc ignores the default of {fields.what}, because it is empty")
         return None
     try:
         text = default_text(
@@ -151,7 +151,7 @@ def _default(fields: Fields, dtypes: Sequence[DType], names: tuple[str, ...], ro
         return None
     if text.strip() != text:
         problem = f"default of {fields.what} begins or ends with a blank"
-        fields.report("default", problem, "remove the blank: definitions are kept as XML, which drops it")
+        fields.report("default", problem, "remove the blank: xdlc keeps definitions as XML, which drops it")
     return text
 
 
@@ -159,7 +159,7 @@ def _types_of(fields: Fields, is_scalar: bool) -> tuple[tuple[DType, ...], dict[
     """Return the data types common to all cores, or the types of each core."""
     name = EACH
     if EACH_OLD in fields and EACH not in fields:
-        fields.notice(EACH_OLD, f"{EACH_OLD} of {fields.what} is read as {EACH}")
+        fields.notice(EACH_OLD, f"xdlc reads {EACH_OLD} of {fields.what} as {EACH}")
         name = EACH_OLD
     if ONE in fields and name in fields:
         fields.report(name, f"{fields.what} has both {ONE} and {name}", "remove one of the two")
@@ -255,7 +255,7 @@ class Types:
             missing = next(core for core in self.cores if core not in of_core)
             raise ModelError(
                 f"{side[:-1]} {tensor.name!r} of operator {self.op!r} has no data type for {missing}",
-                fix="state one in its definition or supplement, or use fields of xdlc's own",
+                fix="state one in its definition or supplement, or use xdlc's own fields",
             )
         if several and (tensor.dtypes or EACH not in members):
             members[SEVERAL] = write_types(tensor.dtypes)

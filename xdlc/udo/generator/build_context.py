@@ -89,7 +89,7 @@ def _filled(place: Place, core: CoreView | None) -> str:
     if place.kind == "param":
         return ""
     own = core is not None and core.name != CPU
-    return ", for the kernel to fill in" if own else ", filled in where it is omitted"
+    return ", which the kernel fills in" if own else ", filled in if it is missing"
 
 
 def _shape(place: Place) -> str:
@@ -174,9 +174,9 @@ def _op_cores(opdef: OpDef, collection: Collection) -> tuple[Core, ...]:
     candidates = sorted({core for name in names for core in cores_of(name)})
     cores = tuple(core for core in candidates if not refusal(opdef, core))
     if not cores:
-        reason = refusal(opdef, candidates[0]) if candidates else f"it names {', '.join(names)} only"
+        reason = refusal(opdef, candidates[0]) if candidates else f"it names only {', '.join(names)}"
         raise ModelError(
-            f"no library can have it: {reason}",
+            f"no library can implement it: {reason}",
             fix="let the CPU or the GPU execute it"
             + (", or list its operands one by one" if candidates else ""),
         )

@@ -125,7 +125,7 @@ def notices(package: PackageView) -> Iterator[str]:
             if _optional(op)[1:] and not takes_gaps(op, core):
                 yield (
                     f"{op.type} on {core.name}: too many combinations of types or optional tensors: "
-                    "omitted ones must be at the end"
+                    "omitted tensors must be at the end"
                 )
 
 

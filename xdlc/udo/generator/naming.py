@@ -71,9 +71,9 @@ def check_name(name: str, what: str, where: str | None = None) -> None:
         )
     if len(name) > MAX_LENGTH:
         raise ModelError(
-            f"the {what} {name[:20]!r}... has {len(name)} characters, at most {MAX_LENGTH} are possible",
+            f"the {what} {name[:20]!r}... has {len(name)} characters, more than {MAX_LENGTH}",
             where=where,
-            fix="shorten it: files are called by it",
+            fix="shorten it: files have this name",
         )
 
 

@@ -113,7 +113,7 @@ def _refusals(target: Path, force: bool) -> Iterator[XdlcError]:
         yield UsageError(
             "exists",
             where=str(target),
-            fix=f"name another folder, or generate anew with {spell('force', True)}, which keeps kernels "
+            fix=f"name another folder, or generate again with {spell('force', True)}, which keeps kernels "
             "that you have filled",
         )
 

@@ -99,7 +99,7 @@ def refusal(opdef: OpDef, core: Core) -> str:
     """Return why no library of a core can have an operation; empty if one can."""
     repeated = [tensor.name for tensor in (*opdef.inputs, *opdef.outputs) if tensor.repeated]
     if repeated and core.group in (DSP, DSP_LEGACY):
-        return f"{repeated[0]!r} is repeated, but DSPs require a fixed number of inputs and outputs"
+        return f"{repeated[0]!r} is repeated, but DSPs need a fixed number of inputs and outputs"
     return ""
 
 
@@ -109,8 +109,8 @@ def op_notices(opdef: OpDef, backends: Sequence[str], allowed: Allowed) -> Itera
         if name.upper() in ("DSP", "HTP", "HTP_FP16"):
             versions = " and ".join(core.arch for core in cores_of(name))
             yield (
-                f": {name} has no version, so {versions} are assumed; name those of your "
-                "devices, like DSP_V73, or dsp_arch_types"
+                f": {name} has no version, so xdlc assumes {versions}; name the versions of your devices, "
+                "like DSP_V73, or dsp_arch_types"
             )
     groups: dict[str, Core] = {}
     for core in sorted(core for name in backends for core in cores_of(name)):
@@ -134,8 +134,8 @@ def _plain_integers(opdef: OpDef, core: Core, allowed: Allowed) -> Iterator[str]
     ]
     if names:
         yield (
-            f" on {core.name}: {', '.join(names)} are plain integers there; where the DSP's "
-            "integers are quantized values, give the CPU FLOAT_32, with per_core_data_types or a supplement"
+            f" on {core.name}: {', '.join(names)} are plain integers there; if the DSP's integers are "
+            "quantized values, give the CPU FLOAT_32 with per_core_data_types or a supplement"
         )
 
 
@@ -151,12 +151,15 @@ def _core_notices(opdef: OpDef, core: Core, allowed: Allowed) -> Iterator[str]:
     tensors = (*opdef.inputs, *opdef.outputs)
     free = [tensor.name for tensor in tensors if tensor.rank is None and tensor.layout not in LAYOUTS]
     if free:
-        yield f"tensors have at most {MAX_RANK} axes, even if defined with any rank: {', '.join(free)}"
+        yield (
+            f"tensors have at most {MAX_RANK} axes, even if their definition allows any rank: "
+            f"{', '.join(free)}"
+        )
     for param in opdef.params.values():
         text = any(dtype.kind == "string" for dtype in allowed(opdef, param, "param", core))
         if not param.mandatory and (text or not param.is_scalar or param.default is None):
             what = "a string" if text else "a tensor" if not param.is_scalar else "without a default"
-            yield f"parameter {param.name!r} is {what}, and must be in each model"
+            yield f"parameter {param.name!r} is {what}, so each model must set it"
 
 
 def _types(kind: str, tensor: TensorDef, core: Core, dtypes: Sequence[DType]) -> Iterator[str]:

@@ -53,7 +53,7 @@ class Attributes(Mapping[str, Any]):
         if not paths:
             raise KeyError(name)
         if len(paths) > 1:
-            fix = f"write {paths[0]}, for one"
+            fix = f"write {paths[0]}, for example"
             raise UsageError(f"message {name!r} may be {' or '.join(paths)}", fix=fix)
         start = f"{paths[0]}."
         inner = {path[len(start) :]: value for path, value in self._values.items() if path.startswith(start)}
@@ -88,7 +88,7 @@ class Attributes(Mapping[str, Any]):
             return str(name)
         found = attributes_named(str(name), self._values)
         if len(found) > 1:
-            fix = f"write {found[0]}, for one, or declare the parameter with it as source"
+            fix = f"write {found[0]}, for example, or declare the parameter with it as source"
             raise UsageError(f"attribute {name!r} may be {' or '.join(found)}", fix=fix)
         return found[0] if found else None
 
@@ -220,7 +220,7 @@ def plugin(**declared: Any) -> Callable[[Any], type[Plugin]]:
                 f"plugin(...) decorates a class or a function, not {target!r}", fix="put it above one"
             )
         if "compute" in declared:
-            raise UsageError("compute is both given and decorated", fix="omit one of them")
+            raise UsageError("compute is both an argument and a decorated function", fix="omit one of them")
         hooks = {name: staticmethod(declared[name]) for name in HOOKS if name in declared}
         return _made(target, (Plugin,), {**declared, **hooks, "compute": staticmethod(target)})
 

@@ -66,7 +66,7 @@ def flattened(placeholders: str, values: Sequence[Any]) -> tuple[str, tuple[Any,
     row = _matched(pattern, given, "arguments") if grouped else given
     if len(row) != len(letters):
         raise UsageError(
-            f"arguments {placeholders!r} are {len(letters)}, and {len(row)} values are given",
+            f"{placeholders!r} are {len(letters)} letters, but there are {len(row)} values",
             fix="give one value for each letter",
         )
     pairs = zip(letters, row, strict=True)
@@ -93,7 +93,7 @@ def _row(pattern: Pattern) -> list[str]:
 def _matched(pattern: Pattern, values: Sequence[Any], what: str) -> list[Any]:
     if len(pattern) != len(values):
         raise UsageError(
-            f"{what} are {len(pattern)}, and {len(values)} values are given",
+            f"{what} are {len(pattern)}, but there are {len(values)} values",
             fix="give one value for each letter",
         )
     row: list[Any] = []
@@ -101,7 +101,8 @@ def _matched(pattern: Pattern, values: Sequence[Any], what: str) -> list[Any]:
         if isinstance(item, list):
             if not isinstance(value, (tuple, list)):
                 raise UsageError(
-                    f"argument {place} is a group of {len(item)}, the value is {value!r}", fix="give a tuple"
+                    f"argument {place} is a group of {len(item)}, but the value is {value!r}",
+                    fix="give a tuple",
                 )
             row += _matched(item, value, f"the items of argument {place}")
         else:
@@ -122,7 +123,8 @@ def _checked(letter: str, value: Any, place: int) -> Any:
         return value.numpy() if isinstance(value, TensorData) else numpy.ascontiguousarray(value)
     kinds = {"i": "an integer of 64 bits", "f": "a number", "s": "a string", "o": "an array"}
     raise UsageError(
-        f"argument {place} is {letter!r}, which is {kinds[letter]}, and its value is {repr(value)[:60]}",
+        f"argument {place} has the letter {letter!r}, which means {kinds[letter]}, but its value is "
+        f"{repr(value)[:60]}",
         fix="correct the letter or the value",
     )
 
@@ -151,7 +153,7 @@ def formats_header(entry: str, inputs: Sequence[str], outputs: Sequence[str]) ->
     names = (*inputs, *outputs)
     for name in names:
         if find_format(name).for_weights_only:
-            raise UsageError(f"format {name} is for weights", fix="name it in weight_formats")
+            raise UsageError(f"format {name} is only for weights", fix="name it in weight_formats")
     numbers = ", ".join(str(_NUMBERS[name] if find_format(name).is_packed else 0) for name in names)
     return "\n".join(
         (

@@ -76,11 +76,11 @@ def plugin_op(plugin: type[Plugin], notify: Callable[[str], None] | None = None,
     """
     op, hooks = plugin_hooks(plugin, notify)
     notes = [*_dropped(plugin, hooks)] + [
-        f"plugin {plugin.__name__} has {name!r}, which nothing uses: is it {meant!r}?"
+        f"plugin {plugin.__name__} has {name!r}, which nothing uses: did you mean {meant!r}?"
         for name, meant in _mistyped(plugin)
     ]
     if origin:
-        return replace(op, installed=(f"plugin {plugin.__name__} is in use: {origin}", *notes))
+        return replace(op, installed=(f"xdlc uses plugin {plugin.__name__}: {origin}", *notes))
     if notify is not None:
         for text in notes:
             notify(text)
@@ -124,8 +124,9 @@ def _dropped(plugin: type[Plugin], hooks: PluginHooks) -> Iterator[str]:
     weights = sum(tensor.is_static for tensor in hooks.declaration.definition.inputs)
     if not isinstance(formats, dict) and weights and len(formats) == weights + len(QUANTIZED):
         yield (
-            f"plugin {plugin.__name__}: the last {len(QUANTIZED)} of {len(formats)} weight_formats are of "
-            "constants that quantizing would add: they are not used, as encodings are parts of tensors here"
+            f"plugin {plugin.__name__}: xdlc ignores the last {len(QUANTIZED)} of "
+            f"{len(formats)} weight_formats, which are for constants of quantization: here encodings are "
+            "parts of tensors"
         )
 
 
@@ -144,8 +145,8 @@ def _clashes(ops: Sequence[Udo]) -> list[UsageError]:
                     UsageError(
                         problem,
                         where=op.hooks.place,
-                        fix=f"omit one of the plugins (installed ones with {spell('no_plugins', True)}), or "
-                        "give one an accepts hook and an op of its own",
+                        fix="omit one of the plugins (installed plugins with "
+                        f"{spell('no_plugins', True)}), or give one an accepts hook and its own op",
                     )
                 )
     return problems

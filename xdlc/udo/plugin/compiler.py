@@ -70,7 +70,7 @@ def find_compiler() -> Compiler:
         if shutil.which(name) is not None:
             return Compiler((name,), _version((name,)))
     raise BackendError(
-        f"kernels are compiled here, and there is no C compiler: none of {', '.join(CANDIDATES)} is on PATH",
+        f"xdlc needs a C compiler to compile kernels, but none of {', '.join(CANDIDATES)} is on PATH",
         fix="install gcc or clang, or set CC to a compiler; or give the plugin a compute method instead",
         code="XD706",
     )
@@ -132,13 +132,13 @@ def compile_library(
             warned += _step(compiler, step, folder, timeout, f"compiling {file}", flags)
             objects.append(target)
         step = [*LINK, f"-Wl,--require-defined={entry}", *objects, "-o", "kernel.so", *flags, "-lm"]
-        missing = f"define what is missing: the kernel is a function {entry!r} that is not static"
+        missing = f"define the missing function: the kernel is a function {entry!r} that is not static"
         warned += _step(compiler, step, folder, timeout, f"linking {entry}", flags, missing)
         library = folder / "kernel.so"
         if library.stat().st_size > MAX_BINARY:
             raise UsageError(
                 f"the kernel has {library.stat().st_size} bytes, more than {MAX_BINARY}",
-                fix="keep tables out of the kernel: give them as static inputs",
+                fix="pass tables as static inputs instead of compiling them",
             )
         return library.read_bytes(), warned
 

@@ -125,20 +125,20 @@ def _signature(
     if plugin.config:
         given = [what for what in ("inputs", "outputs", "params") if getattr(plugin, what)]
         if given:
-            raise UsageError(f"{given[0]} is given beside config", fix="omit one of them")
+            raise UsageError(f"{given[0]} excludes config", fix="omit one of them")
         return _configured(_beside(plugin.config, file), package, name)
     inputs = _tensors(plugin.inputs, Input, "inputs") or (builtin.inputs if builtin else ())
     outputs = _tensors(plugin.outputs, Output, "outputs") or (builtin.outputs if builtin else ())
     kinds = _kinds(plugin.params) or (builtin.params if builtin else {})
     if not outputs:
         raise UsageError(
-            f"{name} has no outputs, and no framework has such an operator of its own",
+            f"{name} has no outputs, and no framework has an operator of this name",
             fix="declare inputs and outputs, or name a config",
         )
     for tensor in (*inputs, *outputs):
         if not tensor.dtypes:
             raise UsageError(
-                f"{tensor.name} of {name} has no type that a tensor of a model can have",
+                f"{tensor.name} of {name} has no type that a model's tensor can have",
                 fix="declare inputs and outputs with their dtypes",
             )
     return inputs, outputs, kinds, None
@@ -193,7 +193,7 @@ def _with_layout(tensor: TensorDef, chosen: Format) -> TensorDef:
         return tensor
     if tensor.layout not in ("", "UNDEFINED", chosen.layout):
         raise UsageError(
-            f"{tensor.name} has layout {tensor.layout}, format {chosen.name} is made from {chosen.layout}",
+            f"{tensor.name} has layout {tensor.layout}, but format {chosen.name} needs {chosen.layout}",
             fix="leave the layout to the format",
         )
     return replace(tensor, layout=chosen.layout)
@@ -253,9 +253,9 @@ def _tensors(given: object, kind: type[DeclaredTensor], what: str) -> tuple[Tens
     names = [tensor.name for tensor in tensors]
     for place, tensor in enumerate(tensors):
         if tensor.name in names[:place]:
-            raise UsageError(f"two {what} are named {tensor.name!r}", fix="give each a name of its own")
+            raise UsageError(f"two {what} are named {tensor.name!r}", fix="give each its own name")
         if tensor.repeated and place != len(tensors) - 1:
-            raise UsageError(f"{tensor.name} is repeated and not the last of {what}", fix="put it last")
+            raise UsageError(f"{tensor.name} is repeated, but not the last of {what}", fix="put it last")
         if tensor.mandatory and not all(earlier.mandatory for earlier in tensors[:place]):
             raise UsageError(f"{tensor.name} is mandatory after an optional one", fix="put it in front")
     return tensors

@@ -85,7 +85,7 @@ def tensor_def(given: object, kind: type[DeclaredTensor]) -> TensorDef:
     dtypes = tuple(data_type(dtype) for dtype in declared.dtypes)
     if any(dtype.kind == "string" for dtype in dtypes):
         raise UsageError(
-            f"{name} is a tensor of strings, which models do not hold",
+            f"{name} is a tensor of strings, which models cannot hold",
             fix="make it a parameter of kind Strs",
         )
     return TensorDef(
@@ -223,5 +223,7 @@ def reduced(spec: TensorSpec | None, axes: Sequence[int] | None = None, *, keep:
 
 def _there(spec: TensorSpec | None) -> TensorSpec:
     if spec is None:
-        raise UsageError("the shape is that of an omitted input", fix="take another input, or return None")
+        raise UsageError(
+            "the shape is the shape of an omitted input", fix="use another input, or return None"
+        )
     return spec

@@ -158,7 +158,7 @@ def checked_plugin(value: Any, name: str) -> type[Plugin]:
     """
     if not _is_plugin(value):
         raise UsageError(
-            f"{name} is {_title(value)}, no plugin",
+            f"{name} is {_title(value)}, not a plugin",
             fix="name a class that is derived from xdlc.udo.Plugin or decorated with xdlc.udo.plugin",
         )
     plugin: type[Plugin] = value

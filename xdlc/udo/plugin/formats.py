@@ -74,8 +74,8 @@ class Format(ABC):
         expected = self.packed_shape(plain, array.dtype.itemsize)
         if tuple(array.shape) != expected:
             raise UsageError(
-                f"a tensor of shape {list(plain)} is {list(expected)} in format {self.name}, "
-                f"not {list(array.shape)}",
+                f"a tensor of shape {list(plain)} is {list(expected)} in format {self.name}, not "
+                f"{list(array.shape)}",
                 fix="pass the array that pack returned, and the original shape",
             )
         return plain
@@ -138,7 +138,7 @@ def four_axes(shape: Shape, name: str, *, vector: Shape | None = None) -> Shape:
         return vector
     ranks = "1, 2 or 4" if vector is not None else "2 or 4"
     raise UsageError(
-        f"format {name} is for tensors of {ranks} axes, not of {len(shape)} like {list(shape)}",
+        f"format {name} needs tensors of {ranks} axes, not {len(shape)} like {list(shape)}",
         fix="use format ND",
     )
 
@@ -310,7 +310,7 @@ def weight_formats(plugin: Plugin, inputs: Sequence[TensorDef]) -> dict[str, For
     if stated and len(stated) != len(static):
         names_of = ", ".join(static) or "none"
         raise UsageError(
-            f"weight_formats holds {len(stated)} formats for {len(static)} static inputs: {names_of}",
+            f"weight_formats has {len(stated)} formats for {len(static)} static inputs: {names_of}",
             fix=f"name one format for each, or give them by input: weight_formats = {{{names[-1]!r}: ...}}"
             if names
             else "omit them",
@@ -363,7 +363,7 @@ def _formats_by_name(formats: Any, names: Sequence[str], what: str) -> dict[str,
         raise UsageError(f"formats of {what} are {formats!r}", fix="give a list")
     if formats and len(formats) != len(names):
         raise UsageError(
-            f"formats holds {len(formats)} of {what}, which are {len(names)}: {', '.join(names) or 'none'}",
+            f"formats has {len(formats)} of {what}, but there are {len(names)}: {', '.join(names) or 'none'}",
             fix="name one format for each; list formats of weights in weight_formats",
         )
     found = [find_format(name) for name in formats or ["ND"] * len(names)]

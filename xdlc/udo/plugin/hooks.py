@@ -143,7 +143,7 @@ class PluginHooks:
                 raise UsageError(f"returned {result!r}", fix="return a TensorSpec for each output, or None")
             if op.outputs and len(specs) != len(op.outputs):
                 raise UsageError(
-                    f"returned {len(specs)} outputs of {len(op.outputs)}",
+                    f"returned {len(specs)} outputs instead of {len(op.outputs)}",
                     fix="return one TensorSpec for each",
                 )
             for place, spec in enumerate(specs):
@@ -168,7 +168,7 @@ class PluginHooks:
         if self._notify is not None and not self._is_noted:
             self._is_noted = True
             fix = f"give the plugin's file with {spell('udo_package_path')}"
-            self._notify(f"plugin {self.name}: numba compiles its kernel where it runs: {fix}")
+            self._notify(f"plugin {self.name}: numba compiles its kernel on the machine that runs it: {fix}")
         return None
 
     def built(self, op: OpView) -> Any:
@@ -200,7 +200,7 @@ class PluginHooks:
             kernel = self.plugin.build_kernel(view)
             if kernel is None and self.plugin.imply_type.upper().endswith("TVM"):
                 raise UsageError(
-                    "returned None, and imply_type is 'TVM'", fix="return False in accepts for such nodes"
+                    "returned None, but imply_type is 'TVM'", fix="return False in accepts for such nodes"
                 )
             if is_numba(kernel):
                 checked(kernel, view)
@@ -240,7 +240,7 @@ class PluginHooks:
                 continue
             if spec.data is None:
                 raise UsageError(
-                    f"input {tensor.name!r} has weight format {format.name} and is computed by the model",
+                    f"input {tensor.name!r} has weight format {format.name}, but the model computes it",
                     fix="omit it in weight_formats, or return False in accepts for such nodes",
                 )
             values[f"{tensor.name}_format"] = format.name
@@ -291,7 +291,7 @@ class PluginHooks:
 def open_output(place: int, format: Format) -> UsageError:
     """Return the error of an output that has a format and an open shape."""
     return UsageError(
-        f"output {place} has dynamic dimensions, and format {format.name} needs them all",
+        f"output {place} has dynamic dimensions, but format {format.name} needs fixed dimensions",
         fix="bind the dynamic dimensions of the model's inputs, or use format ND",
     )
 

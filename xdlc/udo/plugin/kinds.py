@@ -467,5 +467,5 @@ def _plain(value: Any) -> Any:
         return _plain(value.tolist())
     raise UsageError(
         f"a {type(value).__name__} cannot be stored as JSON",
-        fix="give it a parameter of its own: Bytes or Tensor, or omit it",
+        fix="give it its own parameter, Bytes or Tensor, or omit it",
     )

@@ -89,7 +89,7 @@ def checked(function: Any, op: BuildView) -> None:
     except NumbaError as error:
         text = " ".join(str(error).split())[:600]
         fix = "correct the function, or return False in accepts for such nodes"
-        raise UsageError(f"numba refuses {_name(function)}: {text}", fix=fix) from error
+        raise UsageError(f"numba rejects {_name(function)}: {text}", fix=fix) from error
 
 
 def called(function: Any, inputs: Sequence[Array | None], outputs: Sequence[TensorSpec]) -> Any:

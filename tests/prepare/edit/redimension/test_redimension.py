@@ -21,7 +21,7 @@ from xdlc.runtime import CpuSession
 
 Shape = tuple[int, ...]
 RNG = np.random.default_rng(5)
-GLOBAL = "covered their input as a whole"
+GLOBAL = "covered their whole input"
 
 
 def node(kind: str, inputs: str, outputs: str, **attrs: Any) -> Any:
@@ -160,7 +160,7 @@ def test_features_that_weights_do_not_take_are_refused() -> None:
     said = str(caught.value)
     assert "op 'fullyconnected_y' (FullyConnected): it requires 128 elements a row, but would get 288" in said
     assert "fix: convert the source model again" in said
-    with pytest.raises(ConstraintError, match="its weights are for 4 channels, not 3"):
+    with pytest.raises(ConstraintError, match="its weights need 4 channels, not 3"):
         edit(cnn(quantized=True), input_dimensions={"x": (1, 8, 8, 3)})
 
 
@@ -168,7 +168,7 @@ def test_features_that_weights_do_not_take_are_refused() -> None:
     ("dims", "said"),
     [
         ({"z": (1, 8, 8, 4)}, "names 'z', which is not an input\n  fix: inputs: x"),
-        ({"x": (8, 8, 4)}, "3 dimensions for 'x', it has 4"),
+        ({"x": (8, 8, 4)}, "3 dimensions for 'x', but it has 4"),
         ({"x": (1, 0, 8, 4)}, "the shape [1, 0, 8, 4]"),
         ({"x": (1, 2**32, 8, 4)}, "dimensions from 1 to"),
         ({"x": "1,8,8,4"}, "whole numbers"),
@@ -182,7 +182,7 @@ def test_wrong_dimensions_are_named(dims: dict[str, Any], said: str) -> None:
 
 def test_the_same_dimensions_change_nothing() -> None:
     model = cnn(quantized=True)
-    with pytest.warns(UserWarning, match="x of graph 'cnn' has these dimensions already"):
+    with pytest.warns(UserWarning, match="x of graph 'cnn' already has these dimensions"):
         edited = edit(model, input_dimensions={"x": (1, 8, 8, 4)})
     assert differences(edited.main, model.main) == []
 
@@ -279,8 +279,8 @@ def test_rules(
             (1, 6, 2),
             "constant 'c0' was",
         ),
-        ("Prelu", [(1, 4, 2), (4, 1)], [(1, 4, 2)], {}, (1, 6, 2), "constant 'c0' was made for the old"),
-        ("Concat", [(1, 4, 2), (1, 4, 2)], [(1, 4, 4)], {"axis": u32(2)}, (1, 6, 2), "do not go together"),
+        ("Prelu", [(1, 4, 2), (4, 1)], [(1, 4, 2)], {}, (1, 6, 2), "constant 'c0' belongs to the old"),
+        ("Concat", [(1, 4, 2), (1, 4, 2)], [(1, 4, 4)], {"axis": u32(2)}, (1, 6, 2), "do not fit together"),
         (
             "Split",
             [(1, 8)],
@@ -297,7 +297,7 @@ def test_rules(
             (1, 9),
             "leaves open",
         ),
-        ("TopK", [(1, 8)], [(1, 8), (1, 8)], {"k": u32(8)}, (1, 12), "may mean all or that number"),
+        ("TopK", [(1, 8)], [(1, 8), (1, 8)], {"k": u32(8)}, (1, 12), "may mean all or this number"),
         ("TopK", [(1, 8)], [(1, 5), (1, 5)], {"k": u32(5)}, (1, 4), "it selects 5 of 4"),
         (
             "StridedSlice",
@@ -305,7 +305,7 @@ def test_rules(
             [(1, 4)],
             {"ranges": numbers([0, 1, 1], [0, 4, 1], dtype="int32")},
             (1, 12),
-            "its range 0:4:1 on an axis of 8, now 12, may count from either end",
+            "it selects 0:4:1 of an axis of 8, now 12, may count from either end",
         ),
         (
             "Resize",
@@ -324,7 +324,7 @@ def test_rules(
             "do not divide 5x4",
         ),
         ("UnPack", [(2, 3)], [(3,), (3,)], {"axis": u32(0)}, (3, 3), "2 results for 3 parts"),
-        ("DetectionOutput", [(1, 2, 3)], [(1, 9)], {}, (2, 2, 3), "no rule determines its results"),
+        ("DetectionOutput", [(1, 2, 3)], [(1, 9)], {}, (2, 2, 3), "no rule gives its results"),
     ],
 )
 def test_what_is_open_is_refused_with_the_op(
@@ -366,14 +366,14 @@ def pooled(kind: str, stride: int, *, flat: bool) -> Model:
 @pytest.mark.parametrize("kind", ["PoolAvg2d", "PoolMax2d"])
 def test_a_pool_is_global_where_nothing_else_goes_with_what_follows(kind: str) -> None:
     for stride in (1, 4):
-        with pytest.warns(UserWarning, match="p covered their input as a whole, and are taken as global"):
+        with pytest.warns(UserWarning, match="p covered their whole input, and become global"):
             found = edit(pooled(kind, stride, flat=True), input_dimensions={"x": (1, 9, 10, 2)}).main
         assert found.outputs[0].shape == (1, 3)
         assert found.tensors["p"].producer.param("filter_size").tolist() == [9, 10]
 
 
 def test_a_pool_that_both_go_with_must_look_global() -> None:
-    with pytest.warns(UserWarning, match="taken as global pools$"):
+    with pytest.warns(UserWarning, match="become global pools$"):
         edited = edit(pooled("PoolAvg2d", 4, flat=False), input_dimensions={"x": (1, 9, 9, 2)})
     assert edited.main.outputs[0].shape == (1, 1, 1, 2)
     for kind, stride in (("PoolAvg2d", 1), ("PoolMax2d", 4)):
@@ -383,7 +383,7 @@ def test_a_pool_that_both_go_with_must_look_global() -> None:
 
 def test_a_factor_that_nothing_confirms_is_taken_with_a_warning() -> None:
     model = one_op("Resize", [(1, 4, 4, 2)], [(1, 6, 6, 2)])
-    with pytest.warns(UserWarning, match=r"keep its factors: \[1, 8, 10, 2\] to \[1, 12, 15, 2\]"):
+    with pytest.warns(UserWarning, match=r"keeps its factors: \[1, 8, 10, 2\] to \[1, 12, 15, 2\]"):
         edited = edit(model, input_dimensions={"x": (1, 8, 10, 2)})
     assert edited.main.outputs[0].shape == (1, 12, 15, 2)
 
@@ -465,7 +465,7 @@ def test_malformed_ops_are_refused_too(
         ("magika_v3_3/model.onnx", (1, 2048), (4, 2048)),
     ],
 )
-@pytest.mark.filterwarnings("ignore:.*covered their input as a whole")
+@pytest.mark.filterwarnings("ignore:.*covered their whole input")
 def test_real_models_become_what_conversion_gives(
     corpus: Path, name: str, base: Shape | None, new: Shape
 ) -> None:

@@ -30,7 +30,9 @@ def _dummy_data(node: Node, g: Operators) -> list[Value]:
     sizes = [own.scalars(name) for name in ("num", "channels", "height", "width")]
     shapes: list[Sequence[object]] = [shape.scalars("dim") for shape in own.messages("shape")]
     if len({len(each) for each in sizes}) > 1 or (shapes and sizes[0]):
-        raise misfit("states num, channels, height and width in unequal numbers, or besides shapes")
+        raise misfit(
+            "states different numbers of num, channels, height and width, or states them together with shapes"
+        )
     shapes += zip(*sizes, strict=True)
     fillers = [_filled(filler) for filler in own.messages("data_filler")] or [0.0]
     if len(shapes) not in (1, count) or len(fillers) not in (1, count):

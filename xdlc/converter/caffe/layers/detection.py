@@ -59,8 +59,8 @@ def _prior_box(node: Node, g: Operators) -> Value:
         corners = np.clip(corners, 0, 1)
     elif not p.has("clip") and (corners.min() < 0 or corners.max() > 1):
         g.context.diagnostics.notices.append(
-            f"{node.own_name!r} states no clip: its boxes are not clipped to 0 ... 1, as in SSD; "
-            "some forks of Caffe clip them: state clip to be sure"
+            f"{node.own_name!r} states no clip: as SSD, xdlc does not clip its boxes to 0 ... 1; state "
+            "clip, because some forks of Caffe clip"
         )
     variance = p.numbers("variance", above=0) or [0.1]
     if len(variance) not in (1, 4):
@@ -146,10 +146,10 @@ def _detection_output(node: Node, g: Operators) -> Value:
     boxes, scores = reshape(g, boxes, (groups, most, 4)), reshape(g, scores, (groups, most))
     kept = _suppressed(node, g, boxes, scores)
     g.context.diagnostics.notices.append(
-        f"{node.own_name!r} runs on the host, as Caffe computes it, and outputs rows of 0 after the last "
-        f"detection; quantized, it stays float with {spell('quantize.float_ops', [node.own_name])}; for HTP "
-        f"{cut_before()} {quote(node.names[0])} {spell('out_name')} {quote(node.names[1])} and find the "
-        f"boxes in the program, with the priors, which {spell('out_name')} {quote(node.names[2])} outputs"
+        f"{node.own_name!r} runs on the host and fills rows after the last detection with 0; keep it float "
+        f"with {spell('quantize.float_ops', [node.own_name])}. For HTP, {cut_before()} "
+        f"{quote(node.names[0])} {spell('out_name')} {quote(node.names[1])} {spell('out_name')} "
+        f"{quote(node.names[2])}, and find the boxes in your program"
     )
     numbers = np.repeat(np.arange(images), len(labels) * most), np.tile(np.repeat(labels, most), images)
     heads = g.builder.const(np.stack(numbers, axis=1).astype(np.float32))
@@ -320,8 +320,8 @@ def _python_proposal(node: Node, g: Operators) -> list[Value]:
         )
     anchors = _anchors(g, 16.0, lists.get("ratios") or _RATIOS, lists.get("scales") or _SCALES)
     g.context.diagnostics.notices.append(
-        f"{node.own_name!r} uses the numbers of py-faster-rcnn's configuration: the best 6000 boxes, 300 of "
-        "them after suppression over 0.7, of 16 pixels or more; a Proposal layer states others"
+        f"{node.own_name!r} uses py-faster-rcnn's settings: 6000 boxes, 300 of them after suppression over "
+        "0.7, of 16 pixels or more; a Proposal layer states others"
     )
     rois, *scores = _proposals(node, g, anchors, lists["feat_stride"][0], 16.0, 6000, 300, 0.7)
     return [rois, *(reshape(g, score, (score.size, 1)) for score in scores)]
@@ -406,8 +406,8 @@ def _proposals(
     regions = g("Pad", [g("Gather", [regions, chosen], axis=0), vector(g, [0, 1, 0, 0])])
     better = g("Gather", [better, chosen], axis=0)
     g.context.diagnostics.notices.append(
-        f"{node.own_name!r} runs on the host and outputs {after} regions, those after the last one 0; for "
-        "HTP cut the net around it"
+        f"{node.own_name!r} runs on the host and outputs {after} regions, and fills regions after the last "
+        "with 0; for HTP cut the net around it"
     )
     rois = where(g, g("Unsqueeze", [kept, vector(g, [1])]), regions, number(g, regions, 0))
     return [rois, where(g, kept, better, zero)][: len(node.outputs)]

@@ -83,9 +83,9 @@ def _steps(node: Node, g: Operators, operands: Sequence[Value], states: Sequence
     rows = g("Concat", [total, g("Unsqueeze", [cont, vector(g, [2])])], axis=2)
     if not cont.is_static and x.shape[0] > g.unroll_loops:
         g.context.diagnostics.notices.append(
-            f"{node.own_name!r} reads {node.names[1]!r} at every step, on the host: "
-            f"fix it with {spell('set_inputs')} where a sequence is one run (0 at the first step, else 1), "
-            f"or write the steps out with {spell('unroll_loops')} {x.shape[0]}"
+            f"{node.own_name!r} reads {node.names[1]!r} at every step, on the host: fix it with "
+            f"{spell('set_inputs')} if a sequence is one run (0 at the first step, else 1), or unroll the "
+            f"steps with {spell('unroll_loops')} {x.shape[0]}"
         )
 
     def step(row: Value, held: Sequence[Value], at: Callable[[str], Value | None]) -> list[Value]:

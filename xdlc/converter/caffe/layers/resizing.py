@@ -32,9 +32,7 @@ def _interp(node: Node, g: Operators) -> Value:
     begin, end = (p.integer(name, 0) for name in ("pad_beg", "pad_end"))
     sizes = [size + begin + end for size in x.shape[2:]]
     if max(begin, end) > 0 or min(sizes) < 1:
-        raise misfit(
-            f"pads by {begin} and {end}: numbers of 0 or less, which cut {list(x.shape)}, are wanted"
-        )
+        raise misfit(f"pads by {begin} and {end}, which must be 0 or less to crop {list(x.shape)}")
     if begin or end:
         ends = [size + end for size in x.shape[2:]]
         x = g("Slice", [x, vector(g, [-begin] * 2), vector(g, ends), vector(g, [2, 3])])

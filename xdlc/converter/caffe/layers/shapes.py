@@ -202,13 +202,13 @@ def _check_channels(x: Value, group: int) -> None:
 def _batch_reindex(node: Node, g: Operators) -> Value:
     x, index = bottoms(node, 2)
     if index.rank != 1 or not x.rank:
-        raise misfit(f"takes rows of rank {x.rank} by a bottom of rank {index.rank} instead of 1")
+        raise misfit(f"selects rows of rank {x.rank} by a bottom of rank {index.rank} instead of 1")
     return g("Gather", [x, cast(g, index, INT32)], axis=0)
 
 
 @layer("Filter")
 def _filter(node: Node, g: Operators) -> Value:
     raise UnsupportedOp(
-        "the number of rows that it keeps depends on data, and a DLC has fixed shapes",
+        "the number of rows that it keeps depends on data, but a DLC has fixed shapes",
         fix=f"{cut_before()}, and select the rows in the program",
     )

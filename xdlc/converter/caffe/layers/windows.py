@@ -111,7 +111,7 @@ def _weights(node: Node, g: Operators, p: Params, shapes: Sequence[Sequence[int]
         return weights(node, g, *shapes)
     g.builder.check_table(*shape)
     g.context.diagnostics.notices.append(
-        f"{g.context.place(node)}: no weights are stored: xdlc uses the weights of its bilinear filler"
+        f"{g.context.place(node)}: the net has no weights: xdlc uses the weights of its bilinear filler"
     )
     bias = np.float32(p.number("bias_filler.value", 0.0))
     arrays = [_bilinear(shape), *(np.full(each, bias) for each in shapes[1:])]

@@ -43,7 +43,7 @@ _DIFFERENCES = [
 def _regions(node: Node, g: Operators, rois: Value, batch: int) -> tuple[Value, Value | None]:
     """Return corners [R, 4] and image [R] of regions; None for a single image."""
     if rois.rank != 2 or rois.shape[1] not in (4, 5) or (rois.shape[1] == 4 and batch > 1):
-        raise node.invalid(f"regions {list(rois.shape)} of {batch} images")
+        raise node.invalid(f"regions {list(rois.shape)} do not fit {batch} images")
     if rois.shape[1] == 4:
         return rois, None
     image, corners = split(g, rois, [1, 4], 1)
@@ -63,7 +63,7 @@ def _regions_of_images(node: Node, g: Operators, x: Value, rois: Value) -> Value
     g.builder.check_table(*count)
     if node.type == "RoIPool":
         if rois.shape[1] != 5:
-            raise node.invalid(f"regions {list(rois.shape)} instead of [R, 5]")
+            raise node.invalid(f"regions have shape {list(rois.shape)} instead of [R, 5]")
         regions = g("MaxRoiPool", [x, rois], pooled_shape=[height, width], spatial_scale=scale)
         return stored(node, g, regions)
     regions = g(
@@ -90,7 +90,9 @@ def _bbox_transform(node: Node, g: Operators, rois: Value, deltas: Value, info: 
         raise node.problem("rotated boxes are not supported", cut_before())
     (batch,), (count,) = dims(info, [0]), dims(rois, [0])
     if info.rank != 2 or info.shape[1] != 3 or deltas.rank != 2 or deltas.shape[0] != count:
-        raise node.invalid(f"deltas {list(deltas.shape)} and images {list(info.shape)} of {count} regions")
+        raise node.invalid(
+            f"deltas {list(deltas.shape)}, images {list(info.shape)} and {count} regions do not fit"
+        )
     corners, image = _regions(node, g, rois, batch)
     own = info if image is None else g("Gather", [info, image], axis=0)  # [1 or R, 3]
     height, width, scale = split(g, own, [1, 1, 1], 1)
@@ -105,7 +107,7 @@ def _moved(node: Node, g: Operators, corners: Value, deltas: Value, limits: list
     """Return corners moved by weighted deltas [R, 4 K], clipped to their images."""
     weights = numbers(node, "weights") or [1.0] * 4
     if len(weights) != 4 or 0 in weights or deltas.shape[1] % 4:
-        raise node.invalid(f"deltas {list(deltas.shape)} with weights {weights}")
+        raise node.invalid(f"deltas {list(deltas.shape)} do not fit weights {weights}")
     legacy, corrects = flag(node, "legacy_plus_one", True), flag(node, "correct_transform_coords", True)
     extra, beyond = scalar(g, corners, legacy), scalar(g, corners, legacy and corrects)
     half = scalar(g, corners, 0.5)
@@ -144,7 +146,7 @@ def _heatmap_max_keypoint(node: Node, g: Operators, maps: Value, boxes: Value) -
     """
     shape = dims(maps)
     if len(shape) != 4 or shape[2] != shape[3] or shape[2] < 2 or boxes.rank != 2 or boxes.shape[1] < 4:
-        raise node.invalid(f"maps {list(shape)} and boxes {list(boxes.shape)}")
+        raise node.invalid(f"maps {list(shape)} do not fit boxes {list(boxes.shape)}")
     if boxes.shape[0] != shape[0]:
         raise node.invalid(f"{boxes.shape[0]} boxes for {shape[0]} sets of maps")
     (count, points, size), rows = shape[:3], shape[0] * shape[1]

@@ -126,7 +126,7 @@ def _broadcast(node: Node, g: Operators, x: Value, y: Value) -> tuple[Value, Val
         return x, y
     if letter:
         if axis != -1 or not isinstance(order, str) or letter not in list(order):
-            raise node.invalid(f"axis_str {letter!r:.20} with axis {axis} and order {order!r:.20}")
+            raise node.invalid(f"axis_str {letter!r:.20} contradicts axis {axis} and order {order!r:.20}")
         axis = order.index(letter)
     if y.size == 1:
         return x, reshape(g, y, (1,) * x.rank)

@@ -28,7 +28,7 @@ from xdlc.converter.values import Value
 def _spatial(node: Node, x: Value, rank: int = 2) -> tuple[int, ...]:
     """Return the sizes of the spatial axes of planes, whose number must be the rank."""
     if x.rank != rank + 2:
-        raise node.invalid(f"an input of rank {x.rank} instead of {rank + 2}")
+        raise node.invalid(f"the input has rank {x.rank} instead of {rank + 2}")
     return dims(x, range(2, x.rank))
 
 
@@ -49,7 +49,7 @@ def _resize(node: Node, g: Operators, x: Value, stated: Value | None = None) -> 
     if stated is not None:
         scales = [float(scale) for scale in known(stated, "the scales").reshape(-1)]
     if len(scales) != len(names) or not all(0 < scale < 1 << 16 for scale in scales):
-        raise node.invalid(f"scales {scales}")
+        raise node.invalid(f"scales {scales} are not valid")
     x = planes(node, g, x)
     sizes = _spatial(node, x, len(scales))
     target = [int(np.float32(size) * np.float32(scale)) for size, scale in zip(sizes, scales, strict=True)]
@@ -88,7 +88,7 @@ def _pad_image(node: Node, g: Operators, x: Value) -> Value:
     for first, last, size in zip(before, after, sizes, strict=True):
         left = size + min(0, first) + min(0, last)
         if left < 1 or (mode == "reflect" and max(first, last) >= left):
-            raise node.invalid(f"padding {[*before, *after]} of {list(sizes)} elements")
+            raise node.invalid(f"padding {[*before, *after]} does not fit {list(sizes)} elements")
     if any((*before, *after)):
         x = g("Pad", [x, vector(g, [0, 0, *before, 0, 0, *after]), scalar(g, x, fill)], mode=mode)
     return stored(node, g, x)
@@ -98,7 +98,7 @@ def _pad_image(node: Node, g: Operators, x: Value) -> Value:
 def _channel_shuffle(node: Node, g: Operators, x: Value) -> Value:
     count, groups = channels(node, x), integer(node, "group", 1, 1)
     if count % groups:
-        raise node.invalid(f"{count} channels in {groups} groups")
+        raise node.invalid(f"{count} channels cannot be divided into {groups} groups")
     return shuffled(g, x, groups, x.rank - 1 if is_channel_last(node) else 1)
 
 

@@ -87,7 +87,7 @@ def _fill(node: Node, g: Operators) -> Value:
     value = g.builder.const(node.attr("values"))
     encoding = _stated(node)
     if value.dtype is INT32 and encoding.offset:
-        raise node.invalid(f"Y_zero_point {-encoding.offset} of int32")
+        raise node.invalid(f"Y_zero_point {-encoding.offset} of int32 is not 0")
     return _fixed(g, "DequantizeLinear", value, encoding, value.dtype)
 
 

@@ -89,7 +89,7 @@ def _group_norm(node: Node, g: Operators, x: Value, scale: Value, bias: Value) -
     count, epsilon = channels(node, x), number(node, "epsilon", 1e-5)
     groups = count if node.type == "InstanceNorm" else integer(node, "group", 32, 1)
     if x.rank < 3 or count % groups:
-        raise node.invalid(f"{list(x.shape)} in {groups} groups of channels")
+        raise node.invalid(f"{list(x.shape)} cannot be divided into {groups} groups of channels")
     x, given = planes(node, g, x), vectors(node, count, scale=scale, bias=bias)
     if groups == count:
         made = g("InstanceNormalization", [x, *given], epsilon=epsilon)
@@ -111,7 +111,7 @@ def _layer_norm(node: Node, g: Operators) -> list[Value]:
     axis, epsilon, shape = node.axis(integer(node, "axis", 1), x.rank), number(node, "epsilon", 1e-5), dims(x)
     inner = shape[axis:]
     if any(value.shape != inner for value in weights):
-        raise node.invalid(f"scale and bias {[list(value.shape) for value in weights]} for {list(inner)}")
+        raise node.invalid(f"scale, bias {[list(value.shape) for value in weights]} do not fit {list(inner)}")
     if not weights:
         g.builder.check_table(*inner)
         weights = [g.builder.const(np.full(inner, fill, x.dtype.numpy)) for fill in (1, 0)]

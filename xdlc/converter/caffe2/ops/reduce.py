@@ -35,7 +35,7 @@ def _reduce_ends(node: Node, g: Operators, x: Value) -> Value:
     end, kind = _ENDS[node.type]
     count = integer(node, "num_reduce_dim", 1, 0)
     if count > x.rank:
-        raise node.invalid(f"num_reduce_dim {count} of rank {x.rank}")
+        raise node.invalid(f"num_reduce_dim {count} does not fit rank {x.rank}")
     axes = range(count) if end == "Front" else range(x.rank - count, x.rank)
     return reduced(g, kind, x, axes, keep=False)
 

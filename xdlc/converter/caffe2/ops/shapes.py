@@ -35,7 +35,7 @@ def _concat(node: Node, g: Operators, *values: Value) -> list[Value]:
     axis = _channel_axis(node, values[0].rank + adds)
     shapes = [dims(value) for value in values]
     if len({shape if adds else (len(shape), shape[:axis], shape[axis + 1 :]) for shape in shapes}) != 1:
-        raise node.invalid(f"{[list(shape) for shape in shapes]} side by side along axis {axis}")
+        raise node.invalid(f"{[list(shape) for shape in shapes]} cannot be joined along axis {axis}")
     sizes = [1 if adds else shape[axis] for shape in shapes]
     made = stack(g, values, axis) if adds else values[0]
     if len(values) > 1 and not adds:
@@ -53,7 +53,8 @@ def _split(node: Node, g: Operators, x: Value, parts: Value | None = None) -> li
     drops = flag(node, "add_axis")
     if len(sizes) != count or sum(sizes) != whole or min(sizes) < 1 or (drops and whole != count):
         raise node.invalid(
-            f"{whole} elements of axis {axis} in {count} parts of sizes {sizes or 'that are equal'}"
+            f"{whole} elements of axis {axis} cannot be split into {count} parts of sizes "
+            f"{sizes or 'that are equal'}"
         )
     return unstack(g, x, count, axis) if drops else split(g, x, sizes, axis)
 
@@ -72,7 +73,7 @@ def _slice(
             (size,) = dims(x, [axis])
             start, end = (min(size, size + 1 + place if place < 0 else place) for place in places)
             if not 0 <= start < end:
-                raise node.invalid(f"an empty slice of {size} elements of axis {axis}: {start} to {end}")
+                raise node.invalid(f"a slice of {size} elements of axis {axis} is empty: {start} to {end}")
             slices.append((start, end, axis))
     return g("Slice", [x, *(vector(g, part) for part in zip(*slices, strict=True))]) if slices else x
 
@@ -87,7 +88,7 @@ def _reshape(node: Node, g: Operators, x: Value, new_shape: Value | None = None)
     if sizes.count(-1) == 1:
         sizes[sizes.index(-1)] = x.size // max(1, -math.prod(sizes))
     if len(sizes) != len(stated) or min(sizes, default=0) < 0 or math.prod(sizes) != x.size:
-        raise node.invalid(f"{list(shape)}, {x.size} elements, under shape {stated}")
+        raise node.invalid(f"{list(shape)}, {x.size} elements, cannot become shape {stated}")
     reshaped = reshape(g, x, sizes)
     return [reshaped, vector(g, shape)] if wants(node, 1) else [reshaped]
 
@@ -95,7 +96,7 @@ def _reshape(node: Node, g: Operators, x: Value, new_shape: Value | None = None)
 @operator("ResizeLike")
 def _resize_like(node: Node, g: Operators, x: Value, like: Value) -> Value:
     if math.prod(dims(x)) != math.prod(dims(like)):
-        raise node.invalid(f"{list(x.shape)} under the shape {list(like.shape)}")
+        raise node.invalid(f"{list(x.shape)} cannot become the shape {list(like.shape)}")
     return reshape(g, x, dims(like))
 
 
@@ -119,7 +120,7 @@ def _dims(node: Node, g: Operators, x: Value) -> Value:
     places, shape = sorted(set(integers(node, "dims"))), list(dims(x))
     adds = node.type == "ExpandDims"
     if not places or places[0] < 0 or places[-1] >= x.rank + adds * len(places):
-        raise node.invalid(f"dims {places} of {list(x.shape)}")
+        raise node.invalid(f"dims {places} do not fit {list(x.shape)}")
     if adds:
         for place in places:
             shape.insert(place, 1)
@@ -132,11 +133,11 @@ def _dims(node: Node, g: Operators, x: Value) -> Value:
 def _transpose(node: Node, g: Operators, x: Value) -> Value:
     if node.type != "Transpose":
         if x.rank < 3:
-            raise node.invalid(f"an input of rank {x.rank}")
+            raise node.invalid(f"the input has rank {x.rank}")
         return channel_last(g, x) if node.type == "NCHW2NHWC" else channel_first(g, x)
     perm = integers(node, "axes") or list(range(x.rank))[::-1]
     if sorted(perm) != list(range(x.rank)):
-        raise node.invalid(f"axes {perm} of rank {x.rank}")
+        raise node.invalid(f"axes {perm} do not fit rank {x.rank}")
     return g("Transpose", [x], perm=perm)
 
 
@@ -155,7 +156,7 @@ def _tile(
     """Return x repeated along an axis; inputs override the arguments."""
     tiles, axis = _stated(node, count, "tiles") or [1], _stated(node, place, "axis") or [0]
     if len(tiles) != 1 or len(axis) != 1 or tiles[0] < 1:
-        raise node.invalid(f"{tiles} repetitions along axis {axis}")
+        raise node.invalid(f"{tiles} repetitions along axis {axis} are not possible")
     counts = [1] * x.rank
     counts[node.axis(axis[0], x.rank)] = tiles[0]
     return g("Tile", [x, vector(g, counts)])
@@ -166,7 +167,7 @@ def _by_shape(node: Node, g: Operators, x: Value, shape: Value | None = None) ->
     """Return x tiled, or broadcast as in numpy, by the second input's numbers."""
     wanted = _stated(node, shape, "shape")
     if not wanted or min(wanted) < 1 or (node.type == "NumpyTile" and len(wanted) != x.rank):
-        raise node.invalid(f"{list(x.shape)} by numbers {wanted}")
+        raise node.invalid(f"{list(x.shape)} cannot be repeated by {wanted}")
     return g("Tile" if node.type == "NumpyTile" else "Expand", [x, vector(g, wanted)])
 
 
@@ -189,6 +190,6 @@ def _gather(node: Node, g: Operators, x: Value, indices: Value) -> Value:
 def _one_hot(node: Node, g: Operators, indices: Value, size: Value) -> Value:
     """Return rows [N, size] of uint8 with a 1 at the index; input 2 is the size."""
     if indices.rank != 1 or size.size != 1:
-        raise node.invalid(f"indices {list(indices.shape)} and size {list(size.shape)}")
+        raise node.invalid(f"indices {list(indices.shape)} do not fit size {list(size.shape)}")
     on, off = (g.builder.const(np.asarray(value, np.uint8)) for value in (1, 0))
     return one_hot(g, cast(g, indices, INT32), ints(size, "the size")[0], on, off, -1)

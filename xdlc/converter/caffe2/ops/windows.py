@@ -84,7 +84,7 @@ def _window(
         or (legacy in (_SAME, _CAFFE) and set(dilations) != {1})
         or (legacy == _CAFFE and before != after)
     ):
-        raise node.invalid(f"legacy_pad {legacy} with padding {[*before, *after]} and dilations {dilations}")
+        raise node.invalid(f"legacy_pad {legacy} excludes padding {[*before, *after]}, dilations {dilations}")
     for axis, (size, width, step) in enumerate(zip(sizes, kernel, strides, strict=True)):
         if legacy == _SAME:
             total = (-(-size // step) - 1) * step + width - size
@@ -123,8 +123,8 @@ def _operands(
     (channels,) = dims(x, [1])
     if kernel != own or channels != reads or first % group:
         raise node.invalid(
-            f"kernel {kernel} and {channels} channels of {node.names[0]!r} in {group} groups with weights "
-            f"{node.names[1]!r} of kernel {own}, {reads} input and {units} output channels"
+            f"kernel {kernel} and {channels} channels of {node.names[0]!r} in {group} groups do not fit "
+            f"weights {node.names[1]!r} of kernel {own}, {reads} input and {units} output channels"
         )
     for value in bias:
         vectors(node, units, bias=value)
@@ -147,7 +147,7 @@ def _conv_transpose(node: Node, g: Operators) -> Value:
     adjust = per_axis(node, "adj", [0] * len(ones), 0)
     legacy = integer(node, "legacy_pad", 0)
     if legacy not in (0, _VALID, _SAME) or (legacy and any((*before, *after))):
-        raise node.invalid(f"legacy_pad {legacy}; it must be 0, or 1 or 2 without padding")
+        raise node.invalid(f"legacy_pad is {legacy}; it must be 0, or 1 or 2 without padding")
     if any(extra >= step for extra, step in zip(adjust, strides, strict=True)):
         raise node.problem(f"adj {adjust} is not below stride {strides}", "lower adj")
     window = {"strides": strides, "dilations": dilations, "pads": [*before, *after], "output_padding": adjust}

@@ -161,7 +161,7 @@ def converted(node: Node, g: Operators, x: Value, name: Any) -> Value:
     """
     dtype = DTYPES.get(str(name))
     if dtype is None:
-        raise node.problem(f"type {name!r:.30}")
+        raise node.problem(f"type {name!r:.30} is not supported")
     return truth(g, x) if dtype is BOOL8 else elementwise.converted(g, x, dtype)
 
 

@@ -157,7 +157,7 @@ def _running(a: Arguments) -> Value:
 def _normalized(a: Arguments) -> Value:
     x = a.real()
     if a.option("order", 2) != 2:
-        raise a.node.problem(f"order {a.option('order')!r:.20}")
+        raise a.node.problem(f"order {a.option('order')!r:.20} is not supported")
     return l2_normalized(a.g, x, a.axes(x, -1), float(a.option("epsilon", 1e-7)) ** 2)
 
 
@@ -172,7 +172,7 @@ def _einsum(a: Arguments) -> Value:
 def _product(a: Arguments) -> Value:
     x, y = (as_float(a.g, each) for each in a.pair())
     if a.node.type == "Dot" and y.rank > 2:
-        raise a.node.problem(f"a product of ranks {x.rank} and {y.rank}", "use keras.ops.einsum")
+        raise a.node.problem(f"ranks {x.rank} and {y.rank} are not supported", "use keras.ops.einsum")
     return a.g("MatMul", [x, y])
 
 

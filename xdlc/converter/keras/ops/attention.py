@@ -37,7 +37,7 @@ def _projected(node: Node, g: Operators, x: Value, part: str) -> Value:
     kernel, bias = required_weight(node, f"{part}/kernel", 3), weight(node, f"{part}/bias")
     channels, heads, size = kernel.shape
     if x.shape[-1] != channels:
-        raise node.invalid(f"{x.shape[-1]} features with weights {list(kernel.shape)} of {part}")
+        raise node.invalid(f"{x.shape[-1]} features do not fit weights {list(kernel.shape)} of {part}")
     made = g("MatMul", [x, reshape(g, kernel, (channels, heads * size))])
     if bias is not None:
         made = g("Add", [made, reshape(g, bias, (heads * size,))])

@@ -87,7 +87,7 @@ def group_normalization(node: Node, g: Operators) -> Value:
     channels, groups = x.shape[1], int(number_of(node, "groups", 32))
     groups = channels if groups == -1 else groups
     if len(axes) != 1 or axes == [0] or groups < 1 or channels % groups:
-        raise node.invalid(f"{groups} groups of {channels} channels along {axes}")
+        raise node.invalid(f"{groups} groups do not fit {channels} channels along {axes}")
     given = {"num_groups": groups, "epsilon": float(number_of(node, "epsilon", 1e-3))}
     scales = _scales(node, g, channels)
     if x.rank > 2:

@@ -85,7 +85,7 @@ def category_encoding(node: Node, g: Operators) -> Value:
 
 def _encoded(node: Node, g: Operators, x: Value, count: int, mode: Any) -> Value:
     if mode not in ("one_hot", "multi_hot", "count"):
-        raise node.problem(f"output_mode {mode!r:.40}")
+        raise node.problem(f"output_mode {mode!r:.40} is not supported")
     if mode == "one_hot" and x.rank > 1 and x.shape[-1] == 1:
         x = batched(g, x, x.shape[1:-1])
     made = one_hot(g, x, count, const(g, 1), const(g, 0), -1)

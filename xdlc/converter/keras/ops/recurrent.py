@@ -170,7 +170,9 @@ def _whole(
         or kernel.shape != (x.shape[-1], count * units)
         or recurrence.shape != (units, count * units)
     ):
-        raise node.invalid(f"{list(x.shape)} with weights {list(kernel.shape)} and {list(recurrence.shape)}")
+        raise node.invalid(
+            f"{list(x.shape)}, weights {list(kernel.shape)} and {list(recurrence.shape)} do not fit"
+        )
 
     def ordered(value: Value) -> Value:
         data = value.tensor.data

@@ -43,7 +43,9 @@ def _part(a: Arguments) -> Value:
             masks["shrink"] |= 1 << bit
             first, last = entry, entry + 1
         else:
-            raise a.node.problem(f"an index of {entry!r:.40}", "use slices and integers, or keras.ops.take")
+            raise a.node.problem(
+                f"index {entry!r:.40} is not supported", "use slices, integers or keras.ops.take"
+            )
         spec.append((first, last, by))
     begin, end, step = (vector(a.g, column) for column in np.asarray(spec, np.int64).reshape(-1, 3).T)
     return strided_slice(a.g, a.value(), begin, end, step, Masks(**masks))

@@ -41,7 +41,7 @@ def _resized(a: Arguments) -> Value:
         raise a.node.problem("keeping the aspect ratio is not supported", "use the layer Resizing")
     x, size, antialias = a.value("images"), a.integers("size"), bool(a.option("antialias", False))
     if x.rank != 4 or len(size) != 2 or min(size) < 1:
-        raise a.node.problem(f"size {size} of images of rank {x.rank}", "resize batches of images")
+        raise a.node.problem(f"images of rank {x.rank} and size {size} are not supported", "resize batches")
     return resized(a.node, a.g, x, size, a.option("interpolation", "bilinear"), antialias)
 
 
@@ -91,7 +91,7 @@ def resized(node: Node, g: Operators, x: Value, size: list[int], mode: Any, anti
         function = resize.bilinear if mode == "bilinear" else resize.bicubic
         return function(g, x, size, align_corners=False, half_pixel=True)
     if mode not in _KERNELS:
-        raise node.problem(f"interpolation {mode!r:.40}")
+        raise node.problem(f"interpolation {mode!r:.40} is not supported")
     factors = [new / old for new, old in zip(size, dims(x, (1, 2)), strict=True)]
     return resize.scale_and_translate(
         g, as_float(g, x), size, factors, [0.0, 0.0], kernel=_KERNELS[mode], antialias=antialias
@@ -159,7 +159,7 @@ def _size(node: Node) -> list[int]:
     """
     size = [int(number_of(node, name)) for name in ("height", "width")]
     if min(size) < 1:
-        raise node.invalid(f"a size of {size}")
+        raise node.invalid(f"a size of {size} is not valid")
     return size
 
 

@@ -60,8 +60,8 @@ def iterated(importer: Operators, loop: Repeat) -> list[AnyValue]:
     if loop.holds_tensors:
         return looped(importer, loop)
     raise loop.node.problem(
-        "a state is a sequence or an optional, which a DLC cannot hold, and the loop cannot be unrolled: "
-        "its length is not known, or too large",
+        "a state is a sequence or an optional, which a DLC cannot hold; xdlc cannot unroll the loop, "
+        "because its length is unknown or too large",
         "keep the state in a tensor, for instance as a scan output, or make the length constant",
     )
 
@@ -89,7 +89,7 @@ def import_scan_8(node: Node, importer: Operators) -> list[AnyValue]:
     """
     if node.input(0) is not None:
         raise node.problem(
-            "the sequences have lengths of their own", "scan them one by one, or upgrade the model to opset 9"
+            "the sequences differ in length", "scan each alone, or upgrade the model to opset 9"
         )
     inputs = [_input(node, index) for index in range(1, len(node.inputs))]
     batch = inputs[0].dims if inputs else None

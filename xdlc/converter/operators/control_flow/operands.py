@@ -9,7 +9,7 @@ from dataclasses import replace
 from xdlc import ir
 from xdlc.opdefs.control_flow import IF, WHILE, Graphs, Loop, called, is_control_flow
 
-_REASON = "the loop has its operand in another layout"
+_REASON = "the loop reads its operand in another layout"
 
 
 def callees_first(graphs: Graphs) -> list[ir.Graph]:

@@ -74,7 +74,7 @@ def lengths(node: Node, steps: int, batch: int) -> Array | None:
     if stated is None:
         return None
     if stated.size != batch or stated.min(initial=0) < 0 or stated.max(initial=0) > steps:
-        raise node.invalid(f"sequence lengths {stated.tolist()} of {batch} sequences of {steps} steps")
+        raise node.invalid(f"sequence lengths {stated.tolist()} do not fit {batch} runs of {steps} steps")
     if stated.min(initial=1) == 0:
         raise node.problem("empty sequences are not supported: ONNX does not define their last state")
     return None if np.all(stated == steps) else stated.reshape(-1).astype(np.int64)
@@ -96,9 +96,9 @@ def checked_units(node: Node, gates: int) -> int:
     ways, units = len(directions(node)), recurrence.shape[-1] if recurrence.rank else 0
     rows = gates * units
     if weight.shape != (ways, rows, node.required(0).shape[2]) or recurrence.shape != (ways, rows, units):
-        raise node.invalid(f"weights {list(weight.shape)} and {list(recurrence.shape)} for {gates} gates")
+        raise node.invalid(f"weights {list(weight.shape)}, {list(recurrence.shape)} do not fit {gates} gates")
     if bias is not None and bias.shape != (ways, 2 * rows):
-        raise node.invalid(f"biases {list(bias.shape)} for {gates} gates of {units} units")
+        raise node.invalid(f"biases {list(bias.shape)} do not fit {gates} gates of {units} units")
     return units
 
 
@@ -126,7 +126,7 @@ def activations(node: Node, default: Sequence[str]) -> list[list[Function]]:
     names = list(node.attr("activations") or list(default) * count)
     alphas, betas = iter(node.attr("activation_alpha") or ()), iter(node.attr("activation_beta") or ())
     if len(names) != len(default) * count:
-        raise node.invalid(f"{len(names)} activations instead of {len(default) * count}")
+        raise node.invalid(f"it has {len(names)} activations instead of {len(default) * count}")
     made = [_activation(node, name, alphas, betas) for name in names]
     return [made[start : start + len(default)] for start in range(0, len(made), len(default))]
 
@@ -277,7 +277,8 @@ def unrolled(
     steps, batch, _ = x.shape
     if steps > LIMIT:
         raise node.problem(
-            f"{steps} steps are not supported; QNN has no such recurrence, and xdlc unrolls {LIMIT} steps",
+            f"{steps} steps are not supported; QNN has no such recurrence, and xdlc unrolls at most "
+            f"{LIMIT} steps",
             "shorten the sequence, or run this part of the model on the host",
         )
     sequence_lengths = lengths(node, steps, batch)

@@ -121,7 +121,7 @@ def automatic_padding(node: Node) -> str:
     """
     automatic = str(node.attr("auto_pad", "") or "NOTSET")
     if automatic not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
-        raise node.invalid(f"auto_pad is {automatic!r:.40}")
+        raise node.invalid(f"auto_pad {automatic!r:.40} is unknown")
     return automatic
 
 

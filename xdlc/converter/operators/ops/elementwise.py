@@ -214,7 +214,7 @@ def bit_cast(node: Node, b: Builder, x: Value) -> Value:
     dtype = ir.dtype.from_numpy(protobuf.numpy_dtype(node.attr("to")))
     same = x.dtype.is_integer and dtype.is_integer and x.dtype.bits == dtype.bits
     if not same and (x.dtype, dtype) != (BOOL8, UINT8):
-        raise node.problem(f"the bits of {x.dtype} as {dtype}")
+        raise node.problem(f"reading the bits of {x.dtype} as {dtype} is not supported")
     return b.cast(x, dtype)
 
 

@@ -25,7 +25,7 @@ def grid_sample(node: Node, b: Builder, x: Value, grid: Value) -> Value:
     if mode not in _MODES:
         raise node.problem(f"mode {mode!r} is not supported; QNN's GridSample has linear and nearest")
     if padding not in _PADDINGS or grid.rank != 4 or grid.shape[3] != 2:
-        raise node.invalid(f"padding_mode {padding!r} with a grid of shape {list(grid.shape)}")
+        raise node.invalid(f"padding_mode {padding!r} does not fit a grid of shape {list(grid.shape)}")
     shape = (x.shape[0], *grid.shape[1:3], x.shape[1])
     params: dict[str, ir.Param] = {
         "align_corners": ir.b8(align),
@@ -68,7 +68,7 @@ def roi_align(node: Node, b: Builder) -> Value:
     samples, scale = node.attr("sampling_ratio", 0), node.attr("spatial_scale", 1.0)
     aligned = node.attr("coordinate_transformation_mode", _DEFAULT[node.opset >= 16]) == "half_pixel"
     if x.rank != 4 or regions.rank != 2 or regions.shape[1] != 4 or scale <= 0:
-        raise node.invalid(f"{list(x.shape)} with regions {list(regions.shape)} and scale {scale:g}")
+        raise node.invalid(f"{list(x.shape)} does not fit regions {list(regions.shape)} and scale {scale:g}")
     if node.attr("mode", "avg") != "avg":
         raise node.problem("mode 'max' is not supported; QNN's RoiAlign computes the mean")
     params: dict[str, ir.Param] = {

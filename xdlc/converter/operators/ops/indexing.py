@@ -62,7 +62,7 @@ def index_value(node: Node, b: Builder, indices: Value, dim: int) -> Value:
     if indices.is_static:
         known = indices.numpy().astype(np.int64)
         if known.size and (known.min() < -dim or known.max() >= dim):
-            raise node.problem(f"index {known.min()} to {known.max()} in an axis of {dim} elements")
+            raise node.problem(f"index {known.min()} to {known.max()} is outside an axis of {dim} elements")
         return b.const(np.where(known < 0, known + dim, known).astype(np.int32), indices.tensor.name)
     return b.cast(indices, INT32)
 
@@ -156,7 +156,9 @@ def tensor_scatter(node: Node, b: Builder, past: Value, update: Value, start: Va
     mode = node.attr("mode", "linear")
     dims = [dim if held == axis else past.shape[held] for held, dim in enumerate(update.shape)]
     if axis == 0 or mode not in ("linear", "circular") or list(update.shape) != dims:
-        raise node.invalid(f"mode {mode!r} along axis {axis} of {list(past.shape)} and {list(update.shape)}")
+        raise node.invalid(
+            f"mode {mode!r}, axis {axis} do not fit {list(past.shape)} and {list(update.shape)}"
+        )
     count = update.shape[axis]
     shape = [1] * past.rank
     shape[axis] = count
@@ -166,7 +168,7 @@ def tensor_scatter(node: Node, b: Builder, past: Value, update: Value, start: Va
     if start is not None:
         most = (past.shape[axis] if mode == "linear" else 1 << 31) - count
         if start.is_static and ((start.numpy() < 0) | (start.numpy() > most)).any():
-            raise node.invalid(f"a first position is not one of 0 to {most}")
+            raise node.invalid(f"a first position is outside 0 to {most}")
         first = b.reshape(b.cast(start, INT32), (past.shape[0], *(1,) * (past.rank - 1)))
         places = b.binary(ADD, first, steps)
     if mode == "circular":
@@ -185,7 +187,7 @@ def compress(node: Node, b: Builder, x: Value) -> Value:
     axis = 0 if axis is None else node.axis(axis, x.rank)
     kept = np.flatnonzero([] if condition is None else condition)
     if kept.size and kept[-1] >= x.shape[axis]:
-        raise node.invalid(f"keeps element {kept[-1]} of {x.shape[axis]}")
+        raise node.invalid(f"it keeps element {kept[-1]} of only {x.shape[axis]}")
     if not kept.size:
         shape = (*x.shape[:axis], 0, *x.shape[axis + 1 :])
         return b.const(np.zeros(shape, x.dtype.numpy), node.outputs[0])

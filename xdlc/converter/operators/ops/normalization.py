@@ -86,7 +86,7 @@ def lp_normalization(node: Node, b: Builder, x: Value) -> Value:
     p = node.attr("p", 2)
     axis = node.axis(node.attr("axis", -1), x.rank)
     if p not in (1, 2):
-        raise node.invalid(f"p = {p}; ONNX has 1 and 2")
+        raise node.invalid(f"p is {p}; ONNX supports 1 and 2")
     if p == 2:
         params = {"axis": ir.u32(x.axis(axis)), "epsilon": ir.f32(1e-12)}
         return b.unary("L2Norm", x, params)
@@ -101,7 +101,7 @@ def lrn(node: Node, b: Builder, x: Value) -> Value:
     size = node.attr("size")
     alpha, beta, bias = node.attr("alpha", 1e-4), node.attr("beta", 0.75), node.attr("bias", 1.0)
     if not size or x.rank < 3:
-        raise node.invalid(f"size {size} for {list(x.shape)}")
+        raise node.invalid(f"size {size} does not fit {list(x.shape)}")
     if size % 2 == 0:
         if size > _WIDEST:
             raise node.problem(f"even windows of more than {_WIDEST} channels are not supported")

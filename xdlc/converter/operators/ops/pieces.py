@@ -21,7 +21,7 @@ def concat(node: Node, b: Builder) -> Value:
         value for value in (node.input(index) for index in range(len(node.inputs))) if value is not None
     ]
     if len({value.rank for value in values}) > 1 and not node.is_applied:
-        raise node.invalid(f"values of {' and '.join(str(value.rank) for value in values[:4])} axes")
+        raise node.invalid(f"{' and '.join(str(value.rank) for value in values[:4])} axes cannot be joined")
     values = [value for value in values if value.size] or values[:1]
     first = values[0]
     axis = node.axis(node.attr("axis"), first.rank)
@@ -132,7 +132,7 @@ def pad(node: Node, b: Builder, x: Value) -> Value:
     if len(set(axes)) < len(axes):
         raise node.invalid(f"axes {axes} repeat")
     if len(amounts) != 2 * len(axes):
-        raise node.problem(f"{len(amounts)} amounts for {len(axes)} axes")
+        raise node.problem(f"{len(amounts)} amounts do not fit {len(axes)} axes")
     mode = node.attr("mode", "constant")
     if mode not in (*_SCHEMES, "wrap"):
         raise node.invalid(f"mode {mode!r} is unknown")
@@ -164,7 +164,7 @@ def _cut(node: Node, b: Builder, x: Value, before: list[int], after: list[int]) 
         return x
     ranges = [[-min(0, before[axis]), dim + min(0, after[axis]), 1] for axis, dim in enumerate(x.shape)]
     if any(end <= start for start, end, _ in ranges):
-        raise node.problem("crops all elements")
+        raise node.problem("it crops all elements")
     lying = [ranges[axis] for axis in x.order]
     params = {"ranges": ir.static("", np.asarray(lying, np.int32))}
     shape = [end - start for start, end, _ in lying]
@@ -201,7 +201,7 @@ def reverse_sequence(node: Node, b: Builder, x: Value) -> Value:
     if x.rank < 2 or {time, batch} != {0, 1} or lengths is None or lengths.size != x.shape[batch]:
         raise node.invalid(f"axes {time} and {batch} of {list(x.shape)} do not fit its lengths")
     if lengths.min(initial=0) < 0 or lengths.max(initial=0) > x.shape[time]:
-        raise node.invalid(f"lengths {lengths.tolist()} of {x.shape[time]} steps")
+        raise node.invalid(f"lengths {lengths.tolist()} do not fit {x.shape[time]} steps")
     return reversed_steps(b, x, lengths, time)
 
 

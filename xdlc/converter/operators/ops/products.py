@@ -80,7 +80,7 @@ def gemm(node: Node, b: Builder) -> Value:
     x, weight, bias = node.required(0), node.required(1), node.input(2)
     alpha, beta = node.attr("alpha", 1.0), node.attr("beta", 1.0)
     if x.rank != 2 or weight.rank != 2:
-        raise node.problem(f"inputs of rank {x.rank} and {weight.rank} instead of 2")
+        raise node.problem(f"inputs have rank {x.rank} and {weight.rank} instead of 2")
     node.check_types(x, weight, bias)
     if node.flag("transA"):
         x = b.transpose(x, (1, 0))
@@ -121,7 +121,7 @@ def scaled(b: Builder, value: Value, factor: float) -> Value:
 def matmul_integer(node: Node, b: Builder, x: Value, y: Value, zero: Value | None = None) -> Value:
     """Write a 32-bit integer product where the first factor has zero points per row."""
     if zero is None or zero.size == 1 or x.rank < 2 or y.rank < 2:
-        raise node.problem("QNN multiplies integers with scales only")
+        raise node.problem("QNN multiplies integers only if they have scales")
     rows = zero if zero.rank > 1 else b.reshape(zero, (zero.size, 1))
     return product(b, _centred(b, x, rows), _centred(b, y, node.input(3)))
 
@@ -131,10 +131,12 @@ def conv_integer(node: Node, b: Builder, x: Value, weight: Value) -> Value:
     """Write a product of 32-bit integers for each element of the kernel."""
     zero = node.input(3)
     if zero is None or zero.size == 1:
-        raise node.problem("QNN convolves integers with scales only")
+        raise node.problem("QNN convolves integers only if they have scales")
     group, outputs = node.attr("group", 1), weight.shape[0]
     if x.rank < 3 or x.shape[1] != weight.shape[1] * group or outputs % group or zero.size != outputs:
-        raise node.invalid(f"{list(x.shape)} with weights {list(weight.shape)} and {zero.size} zero points")
+        raise node.invalid(
+            f"{list(x.shape)}, weights {list(weight.shape)} and {zero.size} zero points do not fit"
+        )
     view = window(node, kernel_of(node, weight), x.shape[2:])
     centred = _centred(b, x, node.input(2))
     kernel = _centred(b, weight, b.reshape(zero, (outputs, *(1,) * (x.rank - 1))))
@@ -187,7 +189,7 @@ def einsum(node: Node, b: Builder) -> Value:
         for dim, label in zip(value.shape, labels, strict=True):
             size = dims.setdefault(label, dim)
             if 1 not in (size, dim) and size != dim:
-                raise node.invalid(f"label {label!r} denotes {size} and {dim} elements")
+                raise node.invalid(f"label {label!r} is both {size} and {dim} elements long")
             dims[label] = max(size, dim)
     left, labels = _diagonal(b, values[0], terms[0])
     rest = [_diagonal(b, value, term) for value, term in zip(values[1:], terms[1:], strict=True)]
@@ -204,7 +206,7 @@ def _parsed(node: Node, values: Sequence[Value]) -> tuple[list[Labels], Labels]:
     left, arrow, right = equation.partition("->")
     terms = left.split(",")
     if len(terms) != len(values) or not all(map(_TERM.fullmatch, [*terms, right])):
-        raise node.invalid(f"equation {equation!r} with {len(values)} operands")
+        raise node.invalid(f"equation {equation!r} does not fit {len(values)} operands")
     operands = [_labels(node, term, value.rank) for term, value in zip(terms, values, strict=True)]
     dots = max((sum(label.isdigit() for label in labels) for labels in operands), default=0)
     numbered = [str(index) for index in reversed(range(dots))]

@@ -88,9 +88,11 @@ def encoding(
     if scales.size == 1:
         return ScaleOffset(float(scales.reshape(())), -int(zeros.reshape(())))
     if scales.ndim != 1 or value is None or not -value.rank <= axis < value.rank:
-        raise node.problem(f"a scale of shape {list(scales.shape)}", "use one scale per tensor or per axis")
+        raise node.problem(
+            f"scale shape {list(scales.shape)} is not supported", "use one scale per tensor or axis"
+        )
     if value.shape[axis] != scales.size:
-        raise node.problem(f"{scales.size} scales for {value.shape[axis]} elements along axis {axis}")
+        raise node.problem(f"{scales.size} scales do not fit {value.shape[axis]} elements along axis {axis}")
     return AxisScaleOffset(value.axis(axis), tuple(scales.tolist()), tuple((-zeros).tolist()))
 
 
@@ -103,13 +105,13 @@ def block_encoding(node: Node, value: Value, axis: int, block_size: int) -> Bloc
     scales, zeros = _scales_and_zeros(node, 1, 2)
     axis += value.rank if axis < 0 else 0
     if not 0 <= axis < value.rank or block_size < 1:
-        raise node.problem(f"block_size {block_size} along axis {axis} of {list(value.shape)}")
+        raise node.problem(f"block_size {block_size} does not fit axis {axis} of {list(value.shape)}")
     if value.shape[axis] % block_size:
         raise node.problem(f"blocks of {block_size} do not divide {value.shape[axis]}")
     block = tuple(block_size if position == axis else 1 for position in range(value.rank))
     grid = tuple(dim // size for dim, size in zip(value.shape, block, strict=True))
     if scales.shape != grid:
-        raise node.problem(f"scales {list(scales.shape)} for {list(grid)} blocks of {block_size}")
+        raise node.problem(f"scales {list(scales.shape)} do not fit {list(grid)} blocks of {block_size}")
     return BlockScaleOffset(block, scales.reshape(-1), (-zeros).reshape(-1).astype(np.int32))
 
 
@@ -198,7 +200,7 @@ def _asked(node: Node) -> DType:
     """Return the type that attribute ``output_dtype`` names; uint8 without it."""
     number = node.attr("output_dtype", 0) or 2
     if number not in _INTEGERS:
-        raise node.problem(f"output_dtype {number}; QNN has 8 and 16 bits")
+        raise node.problem(f"output_dtype {number} is not supported; QNN has 8 and 16 bits")
     return _INTEGERS[number]
 
 
@@ -303,7 +305,7 @@ def qlinear_unary(node: Node, b: Builder) -> Value:
 def qlinear_pool(node: Node, b: Builder) -> Value:
     """Map onto an average pool."""
     if node.flag("channels_last"):
-        raise node.problem("channels_last = 1", "export channel-first")
+        raise node.problem("channels_last = 1 is not supported", "export channel-first")
     return _result(node, b, _on_reals(node, b, node.type.removeprefix("QLinear"), [_operand(node, b, 0)]), 3)
 
 

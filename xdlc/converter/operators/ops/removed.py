@@ -38,7 +38,7 @@ def image_scaler(node: Node, b: Builder, x: Value) -> Value:
     """Write scale * x + bias, with a bias for each channel."""
     bias = node.attr("bias", [])
     if x.rank != 4 or len(bias) != x.shape[1]:
-        raise node.invalid(f"{len(bias)} biases for shape {list(x.shape)}")
+        raise node.invalid(f"{len(bias)} biases do not fit shape {list(x.shape)}")
     scaled = b.binary(MULTIPLY, x, number(b, x, node.attr("scale", 1.0)))
     return b.binary(ADD, scaled, b.const(np.asarray(bias, x.dtype.numpy).reshape(1, -1, 1, 1)))
 
@@ -48,11 +48,11 @@ def crop(node: Node, b: Builder, x: Value) -> Value:
     """Crop by left, top, right and bottom border, or by left, top and size."""
     border, size = node.attr("border", []), node.attr("scale", [])
     if x.rank != 4 or len(border) != 4 or len(size) not in (0, 2):
-        raise node.invalid(f"border {border} and scale {size} for shape {list(x.shape)}")
+        raise node.invalid(f"border {border} and scale {size} do not fit shape {list(x.shape)}")
     left, top, right, bottom = border
     for axis, first, after in ((2, top, bottom), (3, left, right)):
         last = first + size[axis - 2] if size else x.shape[axis] - after
         if not 0 <= first < last <= x.shape[axis]:
-            raise node.invalid(f"positions {first} to {last} of {x.shape[axis]}")
+            raise node.invalid(f"positions {first} to {last} are outside {x.shape[axis]} elements")
         x = part(b, x, axis, first, last)
     return x

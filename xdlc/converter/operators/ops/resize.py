@@ -64,12 +64,12 @@ def _requested(node: Node, x: Value) -> _Request:
     sizes = node.static(3, "the sizes")
     policy = node.attr("keep_aspect_ratio_policy", "stretch")
     if node.attr("mode", "nearest") not in _MODES:
-        raise node.invalid(f"mode is {node.attr('mode')!r:.40}")
+        raise node.invalid(f"mode {node.attr('mode')!r:.40} is unknown")
     full_scales, full_sizes = [1.0] * x.rank, list(x.shape)
     if sizes is not None and sizes.size:
         stated = [int(size) for size in sizes.reshape(-1)]
         if any(size < (x.shape[axis] > 0) for axis, size in zip(axes, stated, strict=True)):
-            raise node.invalid(f"sizes {stated} for {list(x.shape)}")
+            raise node.invalid(f"sizes {stated} do not fit {list(x.shape)}")
         ratios = [size / (x.shape[axis] or 1) for axis, size in zip(axes, stated, strict=True)]
         if policy != "stretch":
             common = min(ratios) if policy == "not_larger" else max(ratios)
@@ -160,7 +160,7 @@ def _by_scales(node: Node, b: Builder, scales: Array | None) -> Value:
     x = node.required(0)
     factors = tuple(float(scale) for scale in ([] if scales is None else scales.reshape(-1)))
     if len(factors) != x.rank:
-        raise node.problem(f"{len(factors)} scales for rank {x.rank}")
+        raise node.problem(f"{len(factors)} scales do not fit rank {x.rank}")
     sizes = tuple(
         int(np.floor(np.float32(dim) * np.float32(scale)))
         for dim, scale in zip(x.shape, factors, strict=True)

@@ -81,7 +81,7 @@ def _cut_evenly(
     extent = (value.dims or ())[axis]
     if extent is None:
         raise node.problem(
-            f"it splits axis {axis}, which is dynamic, so the number of pieces is not known",
+            f"it splits axis {axis}, which is dynamic, so xdlc cannot tell the number of pieces",
             bind_dims(),
         )
     size = 1
@@ -198,7 +198,7 @@ def import_map(node: Node, importer: Operators) -> list[AnyValue]:
     body = node.graph("body")
     if len(body.inputs) != len(node.inputs) or len(body.outputs) < len(node.outputs):
         raise node.invalid(
-            f"its body does not take {len(node.inputs)} values and give at least {len(node.outputs)}"
+            f"its body must accept {len(node.inputs)} values and return {len(node.outputs)} or more"
         )
     length = len(elements_of(node, 0))
     columns = []

@@ -26,10 +26,10 @@ def dft(node: Node, b: Builder, x: Value) -> Value:
         raise node.problem("QNN supports only the inverse transform of complex single-precision values")
     axis = node.axis((node.ints(2, "axis", "the axis") or [-2])[0], x.rank)
     if axis == x.rank - 1:
-        raise node.invalid("axis must not be the one of real and imaginary parts")
+        raise node.invalid("axis must not be the axis of real and imaginary parts")
     size = x.shape[axis] if stated_length is None else int(stated_length.reshape(-1)[0])
     if size < 1:
-        raise node.invalid(f"a transform of {size} elements")
+        raise node.invalid(f"a transform of {size} elements is not valid")
     kept = min(size, x.shape[axis])
     b.check_table(2 * size, 2 * x.shape[axis])
     turns = np.outer(np.arange(size), np.arange(x.shape[axis])) % size * (2 * np.pi / size)

@@ -232,7 +232,7 @@ def affine_grid(
         raise node.problem(f"quantized {dtype} is not supported", "quantize to 8- or 16-bit integers")
     ends = [int(limit if end is None else end) for end, limit in zip((low, high), dtype.limits, strict=True)]
     if len(block_size) != x.rank:
-        raise node.invalid(f"blocks {list(block_size)} for {x.rank} axes")
+        raise node.invalid(f"blocks {list(block_size)} do not fit {x.rank} axes")
     blocks = tuple(
         size if block in (-1, size) else block for block, size in zip(block_size, x.shape, strict=True)
     )
@@ -250,7 +250,7 @@ def _over_blocks(
         return compute(g, x, grid)
     if not grid.fits(x):
         raise node.problem(
-            f"{grid.scale.size} scales for blocks of {list(grid.blocks)} in {list(x.shape)}",
+            f"{grid.scale.size} scales do not fit blocks of {list(grid.blocks)} in {list(x.shape)}",
             "store one scale per block",
         )
     parts, single = split(dims(x), grid.blocks)

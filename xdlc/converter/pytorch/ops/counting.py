@@ -28,7 +28,7 @@ def _unique(
     dim: int | None = None,
 ) -> list[Value]:
     if dim is not None and self.dtype.is_float:
-        raise node.problem("PyTorch treats all slices with NaN as different", "compare integers")
+        raise node.problem("PyTorch treats slices with NaN as different, unlike QNN", "compare integers")
     node.stated = node.stated if dim is None else ()  # which torch.export gets wrong for parts
     x, axis = shapes.flat_or_along(node, g, self, dim)
     values, inverse, counts = unique(g, x, None if dim is None else axis, is_sorted=True)

@@ -47,7 +47,9 @@ def _cdist(x1: Term, x2: Term, p: float = 2.0) -> Term:
     """Subtract every row of one matrix from every row of another."""
     if min(x1.value.rank, x2.value.rank) < 2:
         raise ModelError(
-            f"distances of tensors of rank {x1.value.rank} and {x2.value.rank}", fix=CONTRADICTION
+            f"distances need tensors of rank 2 or more, but these have rank {x1.value.rank} and "
+            f"{x2.value.rank}",
+            fix=CONTRADICTION,
         )
     return distance(x1.raised(-2), x2.raised(-3), p)
 
@@ -56,7 +58,10 @@ def _cdist(x1: Term, x2: Term, p: float = 2.0) -> Term:
 def _pdist(self: Term, p: float) -> Term:
     """Return the distances of each row from the rows after it."""
     if self.value.rank != 2:
-        raise ModelError(f"distances of the rows of a tensor of rank {self.value.rank}", fix=CONTRADICTION)
+        raise ModelError(
+            f"distances of rows need a tensor of rank 2, but this has rank {self.value.rank}",
+            fix=CONTRADICTION,
+        )
     count = dims(self.value, [0])[0]
     check_table(count, count)
     first, second = (self("Gather", vector(self.g, places), axis=0) for places in np.triu_indices(count, 1))

@@ -32,7 +32,9 @@ def _embedding_bag(
 ) -> list[Value]:
     """Return the reduced bags; other results are only for training."""
     if not 0 <= mode < len(_BAGS) or indices.rank != 1 or offsets.rank != 1:
-        raise node.invalid(f"bags of mode {mode}, {indices.rank} axes of indices, {offsets.rank} of offsets")
+        raise node.invalid(
+            f"bags of mode {mode} do not support {indices.rank} axes of indices and {offsets.rank} of offsets"
+        )
     (size,), (given,) = dims(indices), dims(offsets)
     count, rest = given - int(include_last_offset), dims(weight)[1:]
     if not size or not count:

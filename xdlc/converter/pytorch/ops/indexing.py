@@ -30,7 +30,7 @@ def gathered(g: Operators, x: Value, index: Value, axis: int) -> Value:
 @aten("index_select", layout=ANY)
 def _index_select(node: AtenNode, g: Operators, self: Value, dim: int, index: Value) -> Value:
     if index.rank > 1:
-        raise node.invalid(f"an index of shape {list(index.shape)}")
+        raise node.invalid(f"an index of shape {list(index.shape)} is not valid")
     index = shapes.rank_one(g, index)
     found = gathered(g, shapes.rank_one(g, self), index, shapes.axis_of(node, dim, self.rank))
     return found if self.rank else reshape(g, found, ())
@@ -71,7 +71,7 @@ def _take_along_dim(node: AtenNode, g: Operators, self: Value, indices: Value, d
     index = shapes.flat(g, indices) if dim is None else shapes.rank_one(g, indices)
     shape, index_shape = dims(x), dims(index)
     if len(shape) != len(index_shape):
-        raise node.invalid(f"indices of shape {list(index_shape)} of {list(shape)}")
+        raise node.invalid(f"indices of shape {list(index_shape)} do not fit {list(shape)}")
     if index.is_static and shape[axis]:  # torch counts beyond an end from the other one
         index = g.builder.const(index.numpy() % shape[axis])
     both = [many if few == 1 else few for few, many in zip(index_shape, shape, strict=True)]
@@ -123,7 +123,7 @@ def indexed(node: AtenNode, g: Operators, x: Value, indices: Sequence[Value | No
             axis += 1
     axes = list(by_axis)
     if axis > x.rank or not axes:
-        raise node.invalid(f"indices of {axis} axes of {x.rank}")
+        raise node.invalid(f"indices of {axis} axes do not fit {x.rank} axes")
     values = shapes.places(g, *by_axis.values(), of=[x])
     if len(values) > 1 and not any(value.is_dynamic for value in values):
         values = shapes.together(g, values)
@@ -156,7 +156,7 @@ def _index(node: AtenNode, g: Operators, self: Value, indices: Sequence[Value | 
 def _kept(node: AtenNode, g: Operators, x: Value, axis: int, mask: Value) -> Value:
     """Return the slices of a value where a mask of its axes from ``axis`` on is true."""
     if axis + mask.rank > x.rank:
-        raise node.invalid(f"a mask of {mask.rank} axes from axis {axis} of {x.rank}")
+        raise node.invalid(f"a mask of {mask.rank} axes from axis {axis} on does not fit {x.rank} axes")
     if mask.rank != 1:
         one = -1 if mask.rank else 1
         x = shapes.reshaped(g, x, shapes.replaced(shapes.sizes_of(g, x), axis, one, count=mask.rank))
@@ -186,7 +186,7 @@ def _nonzero_static(node: AtenNode, g: Operators, self: Value, size: int, fill_v
     """Return ``size`` positions of nonzero elements, filled up with ``fill_value``."""
     shape = dims(self)
     if size < 0 or not self.rank:
-        raise node.invalid(f"{size} positions of shape {list(shape)}")
+        raise node.invalid(f"{size} positions do not fit shape {list(shape)}")
     if not self.size or not size:
         return g.builder.const(np.full((size, self.rank), fill_value, np.int64))
     check_table(self.size, size)

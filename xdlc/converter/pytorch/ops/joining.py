@@ -38,13 +38,13 @@ def joined(node: AtenNode, g: Operators, values: Sequence[Value], axis: int) -> 
     values = [operand(node, g, value) for value in values]
     kept = [value for value in values if value.dims != (0,)] or values[:1]
     if not kept:
-        raise node.invalid("joins no tensors")
+        raise node.invalid("it joins no tensors")
     axis = shapes.axis_of(node, axis, kept[0].rank)
     given = [value.dims for value in kept if value.dims is not None]
     others = [(*shape[:axis], None, *shape[axis + 1 :]) for shape in given]
     fits = len(set(map(len, others))) < 2
     if not fits or any(len({*sizes} - {None}) > 1 for sizes in zip(*others, strict=True)):
-        raise node.invalid(f"joins shapes {[list(shape) for shape in given]} along axis {axis}")
+        raise node.invalid(f"shapes {[list(shape) for shape in given]} do not fit along axis {axis}")
     return kept[0] if len(kept) == 1 else g("Concat", kept, axis=axis)
 
 
@@ -105,7 +105,7 @@ def _grid(node: AtenNode, g: Operators, tensors: Sequence[Value]) -> list[Value]
     """Return tensors of rank 1, each expanded along a separate axis."""
     rows = [shapes.rank_one(g, tensor) for tensor in tensors]
     if any(row.rank != 1 for row in rows):
-        raise node.invalid(f"a grid of shapes {[list(row.shape) for row in rows]}")
+        raise node.invalid(f"a grid of shapes {[list(row.shape) for row in rows]} cannot be joined")
     sizes = [shapes.sizes_of(g, row)[0] for row in rows]
     grid = []
     for axis, row in enumerate(rows):
@@ -148,7 +148,7 @@ def _combinations(node: AtenNode, g: Operators, self: Value, r: int, with_replac
 @aten("tile", layout=ANY, symbolic=["dims"], names={"dims": "repeats"})
 def _repeat(node: AtenNode, g: Operators, self: Value, repeats: Sequence[Size]) -> Value:
     if len(repeats) < self.rank and node.type == "repeat":
-        raise node.invalid(f"{len(repeats)} repeats of {self.rank} axes")
+        raise node.invalid(f"{len(repeats)} repeats do not fit {self.rank} axes")
     counts, more = [*[1] * (self.rank - len(repeats)), *repeats], max(len(repeats) - self.rank, 0)
     x = shapes.reshaped(g, self, [*[1] * more, *shapes.sizes_of(g, self)]) if more else self
     found = shapes.numbers(counts)
@@ -163,7 +163,7 @@ def _roll(node: AtenNode, g: Operators, self: Value, shifts: Sequence[int], dims
         return self
     x, axes = (self, shapes.axes_of(node, dims, self.rank)) if dims else (shapes.flat(g, self), [0])
     if len(shifts) != len(axes):
-        raise node.invalid(f"{len(shifts)} shifts along {len(axes)} axes")
+        raise node.invalid(f"{len(shifts)} shifts do not fit {len(axes)} axes")
     for shift, axis in zip(shifts, axes, strict=True):
         size = shapes.known(shapes.sizes_of(g, x)[axis])
         if not isinstance(size, Value):
@@ -208,7 +208,7 @@ def _padded(
 ) -> Value:
     """Return a tensor padded along its last axes, last first; negative amounts crop."""
     if mode not in _MODES or len(pad) % 2 or len(pad) // 2 > x.rank:
-        raise shapes.contradiction(f"padding by mode {mode!r} with {len(pad)} amounts of {x.rank} axes")
+        raise shapes.contradiction(f"padding mode {mode!r}: {len(pad)} amounts do not fit {x.rank} axes")
     if not any(pad):
         return x
     before, after = pad[0::2], pad[1::2]
@@ -221,12 +221,14 @@ def _padded(
             most = {"reflect": size - 1, "circular": left}.get(mode, max(low, high))
             shape[axis] = size + low + high
             if max(low, high) > most or shape[axis] < 0:
-                raise shapes.contradiction(f"padding {low}, {high} of {size} elements along axis {axis}")
+                raise shapes.contradiction(
+                    f"padding {low}, {high} does not fit {size} elements of axis {axis}"
+                )
         if 0 in shape:
             return shapes.empty(g, shape, x.dtype)
         if not x.size:
             if mode != "constant":
-                raise shapes.contradiction(f"padding of no elements by mode {mode}")
+                raise shapes.contradiction(f"padding of no elements by mode {mode} is not possible")
             check_table(*shape)
             return full(g, shape, value or 0, x.dtype)
         if min(pad) < 0 and mode in ("reflect", "replicate"):

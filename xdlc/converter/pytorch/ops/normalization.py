@@ -71,7 +71,7 @@ def _batch_norm(
         var = reshape(g, g("ReduceMean", [g("Mul", [centred, centred]), axes], keepdims=1), shape)
         more = [mean, g("Reciprocal", [g("Sqrt", [g("Add", [var, number(g, var, eps)])])])]
     if mean is None or var is None:
-        raise node.invalid("it has no running statistics, nor those of the batch")
+        raise node.invalid("it has no running statistics and no statistics of the batch")
     statistics = (g.builder.cast(each, x.dtype) for each in (mean, var))
     operands = [x, *_affine(g, x, weight, bias), *statistics]
     made = g("BatchNormalization", operands, epsilon=eps)
@@ -170,5 +170,5 @@ def _norm_except(node: AtenNode, g: Operators, v: Value, pow: int, dim: int) -> 
 def _weight_norm(node: AtenNode, operators: Operators, v: Value, g: Value, dim: int) -> list[Value]:
     length = _norm_except(node, operators, v, 2, dim)
     if dims(g) != dims(length):
-        raise node.invalid(f"lengths {list(dims(g))} for norms {list(dims(length))}")
+        raise node.invalid(f"lengths {list(dims(g))} do not fit norms {list(dims(length))}")
     return [operators("Mul", [v, operators("Div", [g, length])]), length]

@@ -126,7 +126,7 @@ def _sizes(node: AtenNode, output_size: Numbers) -> list[int]:
     rank = _rank(node)
     wanted = spread(output_size, rank)
     if len(wanted) != rank or min(wanted, default=1) < 0:
-        raise node.invalid(f"output_size {wanted} of {rank} axes")
+        raise node.invalid(f"output_size {wanted} does not fit {rank} axes")
     return wanted
 
 
@@ -146,7 +146,7 @@ def _adaptive_avg_pool(node: AtenNode, g: Operators, self: Value, output_size: N
     output_sizes = _sizes(node, output_size)
     x = batched(g, self, len(output_sizes) + 2)
     if x.rank != len(output_sizes) + 2:
-        raise node.invalid(f"a tensor of {self.rank} axes for windows of {len(output_sizes)}")
+        raise node.invalid(f"a tensor of {self.rank} axes does not fit windows of {len(output_sizes)} axes")
     if set(output_sizes) == {1}:
         return unbatched(g, g("GlobalAveragePool", [x]), self)
     sizes = dims(x, range(2, x.rank))

@@ -128,7 +128,7 @@ def _tensordot(
     if not len(set(left)) == len(left) == len(right) == len(set(right)) or any(
         first != second and 1 not in (first, second) for first, second in sizes
     ):
-        raise node.invalid(f"axes {left} of shape {list(x.shape)} and {right} of {list(y.shape)}")
+        raise node.invalid(f"axes {left} of shape {list(x.shape)} do not fit axes {right} of {list(y.shape)}")
     for at, to in zip(left, right, strict=True):  # an axis of size 1 is repeated
         if x.shape[at] != y.shape[to] and x.shape[at] == 1:
             y = g("ReduceSum", [y, vector(g, [to])], keepdims=1)
@@ -216,12 +216,12 @@ def _grouped_mm(node: AtenNode, g: Operators, self: Value, mat2: Value, offs: Va
     if offs is None and self.rank == mat2.rank == 3:
         return g("MatMul", [self, mat2])
     if offs is None or (self.rank, mat2.rank) != (2, 3):
-        raise node.problem(f"a grouped product of ranks {self.rank} and {mat2.rank}", "write it as bmm")
+        raise node.problem(f"ranks {self.rank} and {mat2.rank} are not supported", "write it as bmm")
     if any(value.is_dynamic for value in (self, mat2, offs)):
         raise node.problem("dynamic rows or groups are not supported", bind_dims())
     rows, (groups, depth, width) = self.shape[0], mat2.shape
     if self.shape[1] != depth or offs.shape != (groups,):
-        raise node.invalid(f"{list(self.shape)} times {list(mat2.shape)} by {list(offs.shape)}")
+        raise node.invalid(f"{list(self.shape)} times {list(mat2.shape)} does not fit {list(offs.shape)}")
     check_table(rows, groups)
     row = g.builder.const(np.arange(rows, dtype=np.int32).reshape(-1, 1))
     ends = reshape(g, g.builder.cast(offs, INT32), (1, groups))

@@ -196,7 +196,7 @@ def _fake_per_tensor(
         return [self] * len(node.outputs)
     qparams = [_value(g, scale, FLOAT32), _value(g, zero_point, INT64)]
     if any(value.size != 1 for value in qparams):
-        raise node.invalid(f"{qparams[0].size} scales and {qparams[1].size} zero points of a tensor")
+        raise node.invalid(f"{qparams[0].size} scales do not fit {qparams[1].size} zero points of a tensor")
     step, zero = (reshape(g, value, ()) for value in qparams)
     if zero.dtype.is_float:
         zero = clipped(g, g("Round", [zero]), quant_min, quant_max)

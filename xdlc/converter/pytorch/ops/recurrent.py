@@ -135,7 +135,7 @@ def _network(
     total, lasts = num_layers * count, []
     width = len(params) // total if total > 0 else 0
     if not 2 <= width <= 5 or len(params) != width * total:
-        raise node.invalid(f"{len(params)} parameters of {num_layers} layers")
+        raise node.invalid(f"{len(params)} parameters do not fit {num_layers} layers")
     x = g("Transpose", [x], perm=[1, 0, 2]) if batch_first else x
     parts = [_Direction(params[i * width : (i + 1) * width], has_biases=has_biases) for i in range(total)]
     for start in range(0, total, count):

@@ -68,7 +68,7 @@ def _resized(
     """
     type, count = node.type.partition(".")[0], x.rank - 2
     if not 1 <= count <= 3:
-        raise node.invalid(f"input of rank {x.rank}")
+        raise node.invalid(f"the input has rank {x.rank}, which resizing does not support")
     mode, exact, antialias = _MODES[type], "exact" in type, type.endswith("_aa")
     if mode != "nearest" and not x.dtype.is_float:
         raise node.problem(f"{mode} interpolation of {x.dtype} is not supported", "use float values")
@@ -90,7 +90,7 @@ def _resized(
     if isinstance(output_sizes, Value):
         raise node.problem("its sizes depend on dynamic dimensions", bind_dims())
     if min(output_sizes) < 1 or len(output_sizes) != count:
-        raise node.invalid(f"sizes {output_sizes} of {count} axes")
+        raise node.invalid(f"sizes {output_sizes} do not fit {count} axes")
     axes = list(zip(spatial, output_sizes, scales, strict=True))
     for n, m, _ in axes:
         check_table(n)

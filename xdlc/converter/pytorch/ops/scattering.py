@@ -77,11 +77,11 @@ def _scatter(
     (place,) = shapes.places(g, shapes.rank_one(g, index), of=[self])
     pairs = list(zip(index.dims or (), self.dims or (), strict=False))
     if any(None not in pair and pair[0] > pair[1] for at, pair in enumerate(pairs) if at != axis):  # type: ignore[operator]
-        raise node.invalid(f"an index of {list(index.shape)} into {list(self.shape)}")
+        raise node.invalid(f"an index of {list(index.shape)} does not fit {list(self.shape)}")
     if isinstance(source, Value):
         updates = within(g, g.builder.cast(shapes.rank_one(g, source), self.dtype), place, -1)
         if updates.dims != place.dims:
-            raise node.invalid(f"updates of shape {list(source.shape)} by an index of {list(index.shape)}")
+            raise node.invalid(f"updates of {list(source.shape)} do not fit an index of {list(index.shape)}")
     else:
         updates = shapes.expanded(g, number(g, self, source), shapes.sizes_of(g, place))
 
@@ -112,9 +112,9 @@ def _index_written(
         return self
     axis = shapes.axis_of(node, dim, self.rank)
     if index.rank > 1:
-        raise node.invalid(f"an index of shape {list(index.shape)}")
+        raise node.invalid(f"an index of shape {list(index.shape)} is not valid")
     if source.rank != self.rank and source.rank:
-        raise node.invalid(f"updates of shape {list(source.shape)} of {list(self.shape)}")
+        raise node.invalid(f"updates of shape {list(source.shape)} do not fit {list(self.shape)}")
     (place,) = shapes.places(g, shapes.rank_one(g, index), of=[self])
     whole, updates = shapes.rank_one(g, self), g.builder.cast(shapes.rank_one(g, source), self.dtype)
     updates = shapes.expanded(
@@ -190,7 +190,7 @@ def _masked(
     """
     shape, covered = dims(x), x.shape[axis : axis + mask.rank]
     if mask.dims != covered:
-        raise node.invalid(f"a mask of shape {list(mask.shape)} from axis {axis} of {list(shape)}")
+        raise node.invalid(f"a mask of {list(mask.shape)} from axis {axis} on does not fit {list(shape)}")
     rest = shape[axis + mask.rank :]
     wide = reshape(g, mask, (*covered, *[1] * len(rest)))
     along = values.rank - len(rest) - 1  # the axis of the values that counts the true elements
@@ -199,7 +199,7 @@ def _masked(
         values = shapes.reshaped(g, values, shapes.replaced(shapes.sizes_of(g, values), along, *ones))
     elif along >= 0:
         if along not in (0, axis):
-            raise node.invalid(f"values of shape {list(values.shape)} by a mask from axis {axis}")
+            raise node.invalid(f"values of shape {list(values.shape)} do not fit a mask from axis {axis} on")
         values = _by_order(node, g, values, mask, along)
     if accumulate:
         values = _summed(g, x, shapes.expanded(g, values, shape))

@@ -34,7 +34,7 @@ def _select(node: AtenNode, g: Operators, self: Value, dim: int, index: Size) ->
 def _check_inside(node: AtenNode, x: Value, axis: int, place: int) -> None:
     size = shapes.size_of(x, axis)
     if size is not None and not -size <= place < size:
-        raise node.invalid(f"element {place} of {size} along axis {axis}")
+        raise node.invalid(f"element {place} is outside {size} elements along axis {axis}")
 
 
 @aten("slice.Tensor", "slice_copy.Tensor", layout=ANY, symbolic=["start", "end"])
@@ -42,7 +42,7 @@ def _slice(
     node: AtenNode, g: Operators, self: Value, dim: int, start: Size | None, end: Size | None, step: int
 ) -> Value:
     if step < 1:
-        raise node.invalid(f"a step of {step}")
+        raise node.invalid(f"a step of {step} is not valid")
     axis = node.axis(dim, self.rank)
     return shapes.cut(g, self, axis, 0 if start is None else start, ALL if end is None else end, step)
 
@@ -58,7 +58,7 @@ def _narrow(node: AtenNode, g: Operators, self: Value, dim: int, start: Size, le
     size = shapes.size_of(self, axis)
     start += size if start < 0 and size is not None else 0
     if size is not None and not 0 <= start <= start + length <= size:
-        raise node.invalid(f"{length} elements from {start} of {size} along axis {axis}")
+        raise node.invalid(f"{length} elements from {start} on exceed {size} elements along axis {axis}")
     return shapes.cut(g, self, axis, start, ALL if start < 0 and start + length == 0 else start + length)
 
 
@@ -79,7 +79,7 @@ def _every(node: AtenNode, g: Operators, x: Value, size: int, axis: int) -> list
     """Return parts of equal size along an axis; the last may be smaller."""
     (whole,) = dims(x, [axis])
     if size < 0 or (size == 0 and whole):
-        raise node.invalid(f"parts of {size} elements")
+        raise node.invalid(f"parts of {size} elements are not valid")
     return _parts(g, x, [min(size, whole - at) for at in range(0, whole, size)] if whole else [0], axis)
 
 
@@ -95,7 +95,7 @@ def _split(node: AtenNode, g: Operators, self: Value, split_size: int, dim: int)
 def _chunk(node: AtenNode, g: Operators, self: Value, chunks: int, dim: int) -> list[Value]:
     axis = node.axis(dim, self.rank)
     if chunks < 1:
-        raise node.invalid(f"{chunks} chunks")
+        raise node.invalid(f"{chunks} chunks are not valid")
     return _every(node, g, self, -(-dims(self, [axis])[0] // chunks), axis)
 
 
@@ -135,7 +135,7 @@ def _tensor_split(
         return [shapes.cut(g, self, axis, start, end) for start, end in pairwise([0, *places, ALL])]
     (size,) = dims(self, [axis])
     if places < 1:
-        raise node.invalid(f"{places} sections")
+        raise node.invalid(f"{places} sections are not valid")
     small, more = divmod(size, places)
     return _parts(g, self, [small + 1] * more + [small] * (places - more), axis)
 
@@ -148,7 +148,7 @@ def _unfold(node: AtenNode, g: Operators, self: Value, dimension: int, size: int
     x, axis = shapes.rank_one(g, self), shapes.axis_of(node, dimension, self.rank)
     (whole,) = dims(x, [axis])
     if size < 0 or step < 1 or size > whole:
-        raise node.invalid(f"windows of {size} every {step} of {whole} elements")
+        raise node.invalid(f"windows of {size} every {step} do not fit {whole} elements")
     if not self.rank:
         return x if size else shapes.empty(g, [0], x.dtype)
     count = (whole - size) // step + 1
@@ -173,13 +173,13 @@ def _as_strided(
 ) -> Value:
     x = shapes.flat(g, self)
     if len(size) != len(stride) or min((*size, *stride), default=0) < 0:
-        raise node.invalid(f"sizes {list(size)} with strides {list(stride)}")
+        raise node.invalid(f"sizes {list(size)} do not fit strides {list(stride)}")
     check_table(*size)
     places = np.asarray(storage_offset or 0, np.int64)
     for count, step in zip(size, stride, strict=True):
         places = places[..., None] + np.arange(count, dtype=np.int64) * step
     if places.size and not 0 <= places.min() <= places.max() < dims(x)[0]:
-        raise node.invalid(f"elements {places.min()} to {places.max()} of {x.size}")
+        raise node.invalid(f"elements {places.min()} to {places.max()} are outside {x.size} elements")
     return g("Gather", [x, g.builder.const(places)], axis=0)
 
 
@@ -302,7 +302,7 @@ def _triangle(node: AtenNode, g: Operators, self: Value, diagonal: int) -> Value
 def _fill_diagonal(node: AtenNode, g: Operators, self: Value, fill_value: float, wrap: bool) -> Value:
     shape = dims(self)
     if self.rank < 2 or (self.rank > 2 and len(set(shape)) > 1):
-        raise node.invalid(f"the diagonal of shape {list(shape)}")
+        raise node.invalid(f"a tensor of shape {list(shape)} has no such diagonal")
     check_table(*shape)
     held = np.zeros(shape, np.bool_)
     np.fill_diagonal(held, True, wrap)

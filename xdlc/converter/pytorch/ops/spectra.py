@@ -107,7 +107,7 @@ def _transform(
     axes = [axis_of(axis, len(shape)) for axis in ([dim] if isinstance(dim, int) else dim)]
     sizes = [-1] * len(axes) if given is None else list(given)
     if len(sizes) != len(axes) or not axes:
-        raise node.invalid(f"sizes {sizes} of axes {axes}")
+        raise node.invalid(f"sizes {sizes} do not fit axes {axes}")
     if to_real and sizes[-1] < 0:
         sizes[-1] = 2 * (shape[axes[-1]] - 1)
     sizes = [shape[axis] if size < 0 else size for axis, size in zip(axes, sizes, strict=True)]
@@ -171,7 +171,7 @@ def _stft(
     if center:
         mode = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}.get(pad_mode)
         if mode is None:
-            raise node.problem(f"pad_mode {pad_mode!r}", "pad with reflect, replicate or zeros")
+            raise node.problem(f"pad_mode {pad_mode!r} is not known", "pad with reflect, replicate or zeros")
         signal = g("Pad", [signal, vector(g, [0, 0, n_fft // 2] * 2)], mode=mode)
     weight = g.builder.const(table[:, None, :].astype(self.dtype.numpy))
     both = g("Conv", [signal, weight], strides=[n_fft // 4 if hop_length is None else hop_length])

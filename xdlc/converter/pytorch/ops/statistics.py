@@ -137,9 +137,11 @@ def _gradient(
         list(spacing) if isinstance(spacing, Sequence) else [1.0 if spacing is None else spacing] * len(axes)
     )
     if len(distances) != len(axes) or edge_order not in (1, 2) or self.dtype is BOOL8:
-        raise node.invalid(f"{len(distances)} distances along {len(axes)} axes, edge order {edge_order}")
+        raise node.invalid(
+            f"{len(distances)} distances do not fit {len(axes)} axes and edge order {edge_order}"
+        )
     if any(size <= edge_order for size in dims(self, axes)):
-        raise node.invalid(f"a derivative of edge order {edge_order} of {list(dims(self))} elements")
+        raise node.invalid(f"edge order {edge_order} needs more elements than {list(dims(self))}")
     slopes = []
     for axis, at in zip(axes, distances, strict=True):
         gaps: Term | float
@@ -159,7 +161,7 @@ def _diff(
     axis = node.axis(dim, self.rank)
     x = joined(node, g, [value for value in (prepend, self, append) if value is not None], axis)
     if not 0 <= n <= _MOST:
-        raise node.problem(f"{n} successive differences are not supported", f"take at most {_MOST}")
+        raise node.problem(f"{n} successive differences are not supported", f"compute at most {_MOST}")
     size = shapes.size_of(x, axis)
     if n and size is not None and size <= n:
         return shapes.empty(g, [*x.shape[:axis], 0, *x.shape[axis + 1 :]], x.dtype)

@@ -80,6 +80,6 @@ def _shape(node: AtenNode, g: Operators, self: Value) -> Value:
 @aten("Bool.Tensor", "Int.Tensor", "Float.Tensor", names={"a": "self"})
 def _item(node: AtenNode, g: Operators, self: Value) -> Value:
     if not self.is_dynamic and self.size != 1:
-        raise node.invalid(f"the number in a tensor of shape {list(dims(self))}")
+        raise node.invalid(f"a tensor of shape {list(dims(self))} is not a single number")
     dtype = {"B": BOOL8, "I": INT64, "F": FLOAT32}.get(node.type[0], self.dtype)
     return g.builder.cast(reshape(g, self, ()) if self.rank else self, dtype)

@@ -37,7 +37,7 @@ def _ravel(node: AtenNode, g: Operators, self: Value) -> Value:
 def _view_bits(node: AtenNode, g: Operators, self: Value, dtype: DType) -> Value:
     if any(each.is_float and each is not FLOAT32 for each in (self.dtype, dtype)):
         raise node.problem(
-            f"the bits of {self.dtype} as {dtype}: the host computes in float32",
+            f"the host computes in float32, so it cannot read the bits of {self.dtype} as {dtype}",
             "remove the operator, or export the model in float32",
         )
     sizes, ratio = dims(self), max(dtype.bits // self.dtype.bits, 1)
@@ -98,7 +98,7 @@ def at_least(g: Operators, x: Value, rank: int) -> Value:
 def _permute(node: AtenNode, g: Operators, self: Value, dims: Sequence[int]) -> Value:
     order = shapes.axes_of(node, dims, self.rank)
     if len(order) != self.rank:
-        raise node.invalid(f"order {list(dims)} of {self.rank} axes")
+        raise node.invalid(f"order {list(dims)} does not fit {self.rank} axes")
     return permuted(g, self, order)
 
 

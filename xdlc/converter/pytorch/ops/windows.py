@@ -60,7 +60,7 @@ class Windows:
         for axis, size in enumerate(sizes):
             reach, step = self.gaps[axis] * (self.kernel[axis] - 1) + 1, self.strides[axis]
             if step < 1 or reach < 1:
-                raise ModelError(f"a window {list(self.kernel)} with strides {list(self.strides)}")
+                raise ModelError(f"a window {list(self.kernel)} with strides {list(self.strides)} is invalid")
             pads = self.before[axis] + self.after[axis]
             if self.backward:
                 counts.append((size - 1) * step + reach - pads + self.extra[axis])
@@ -196,7 +196,7 @@ def _whole_numbers(
     batch, channels, *sizes = dims(x)
     first, second, *kernel = dims(weight)
     if groups < 1 or channels % groups or first % groups:
-        raise node.invalid(f"{channels} channels and weights {list(weight.shape)} in {groups} groups")
+        raise node.invalid(f"{channels} channels do not fit weights {list(weight.shape)} in {groups} groups")
     places, count, inner = windows.places(sizes), math.prod(kernel), channels // groups
     read = reshape(g, taken(g, x, places), (batch, groups, inner * count, places.shape[1]))
     apart = reshape(g, weight, (groups, first // groups, second, count))

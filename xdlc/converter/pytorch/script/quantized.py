@@ -139,7 +139,7 @@ def unpacked(recorder: Recorder, state: Any) -> Object:
     options = [] if known is None else known.tolist()
     rank = options[0] if options else 0
     if len(options) < 4 * rank + 3 or not rank or options[4 * rank + 2]:
-        raise _unknown("a transposed convolution, or an old form, of packed parameters")
+        raise _unknown("a transposed convolution, or an old form, of packed parameters is not supported")
     groups = [options[1 + index * rank : 1 + (index + 1) * rank] for index in range(3)]
     return _packed(stored[1], optional[0], *groups, options[4 * rank + 1])
 

@@ -124,7 +124,7 @@ def listed(node: Node, g: Operators, items: AnyValue) -> list[Value]:
         return list(items.elements)
     count = length(node, items)
     if count > LISTED:
-        raise node.problem(f"a list of {count} elements is not supported here; at most {LISTED} are")
+        raise node.problem(f"a list of {count} elements is not supported; at most {LISTED} are")
     return [element_at(node, g, items, index) for index in range(count)]
 
 
@@ -136,7 +136,7 @@ def element_at(
         index = int(index.numpy().reshape(-1)[0])
     if isinstance(items, SequenceValue) and isinstance(index, int):
         if not 0 <= index < len(items.elements):
-            raise node.invalid(f"element {index} of a list of {len(items.elements)}")
+            raise node.invalid(f"element {index} is outside a list of {len(items.elements)} elements")
         element = items.elements[index]
         if is_unset(element):
             return stacked_row(node, g, items, shape)
@@ -160,7 +160,7 @@ def with_element(node: Node, g: Operators, items: AnyValue, index: Value, item: 
     if isinstance(items, SequenceValue) and index.is_static:
         position, elements = int(index.numpy().reshape(-1)[0]), list(items.elements)
         if not 0 <= position < len(elements):
-            raise node.invalid(f"element {position} of a list of {len(elements)}")
+            raise node.invalid(f"element {position} is outside a list of {len(elements)} elements")
         elements[position] = item
         return SequenceValue(tuple(elements))
     dims = item.dims
@@ -287,7 +287,7 @@ def _gathered(node: Node, g: Operators, items: AnyValue, index: int, shape: list
     at = indices(node, index)
     if at is not None and isinstance(items, SequenceValue):
         if at.size and not 0 <= at.min() <= at.max() < len(items.elements):
-            raise node.invalid(f"elements {at.tolist()} of a list of {len(items.elements)}")
+            raise node.invalid(f"elements {at.tolist()} are outside a list of {len(items.elements)} elements")
         return stacked(node, g, SequenceValue(tuple(items.elements[int(position)] for position in at)), shape)
     tensor = stacked(node, g, items, shape)
     if at is not None and tensor.dims and at.tolist() == list(range(tensor.dims[0] or 0)):
@@ -312,7 +312,7 @@ def _scattered(node: Node, g: Operators, held: AnyValue, at: list[int], tensor: 
     elements = listed(node, g, held)
     for row, position in enumerate(at):
         if not 0 <= position < len(elements):
-            raise node.invalid(f"element {position} of a list of {len(elements)}")
+            raise node.invalid(f"element {position} is outside a list of {len(elements)} elements")
         elements[position] = element_at(node, g, tensor, row)
     return counted(node, g, elements)
 

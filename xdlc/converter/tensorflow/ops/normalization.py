@@ -52,8 +52,8 @@ def batch_norm(
     is_plain = is_training and is_channel_first(node) and _normalizes_rows(x, scale, offset)
     if is_training and not is_plain:
         g.context.diagnostics.notices.append(
-            f"{node.own_name!r} belongs to a training graph: it normalizes by the statistics of the batch it "
-            "runs on; export the model for inference to avoid this"
+            f"{node.own_name!r} belongs to a training graph: it normalizes by the statistics of its own "
+            "batch; export the model for inference"
         )
 
     def normalized(value: Value) -> Value:

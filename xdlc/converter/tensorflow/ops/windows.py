@@ -78,7 +78,7 @@ def _output_sizes(node: Node, g: Operators, sizes: Value, weight: Value, x: Valu
             for size, step, width in zip(inside, strides, kernel, strict=True)
         ]
         g.context.diagnostics.notices.append(
-            f"node {node.own_name!r}: its output shape is computed at run time, but a DLC has a fixed one; "
+            f"node {node.own_name!r} computes its output shape at run time, but a DLC has a fixed shape; "
             f"xdlc uses {' x '.join(map(str, assumed))}, input sizes times strides"
         )
         return [*assumed, weight.shape[-2]]
@@ -86,7 +86,7 @@ def _output_sizes(node: Node, g: Operators, sizes: Value, weight: Value, x: Valu
     if len(stated) == x.rank:
         return [*stated[2:], stated[1]] if is_channel_first(node) else stated[1:]
     if len(stated) != x.rank - 2:
-        raise node.invalid(f"an output shape of {len(stated)} entries for rank {x.rank}")
+        raise node.invalid(f"an output shape of {len(stated)} entries does not fit rank {x.rank}")
     return [*stated, weight.shape[-2]]
 
 

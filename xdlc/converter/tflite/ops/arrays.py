@@ -175,7 +175,7 @@ def _reverse(node: Node, g: Operators, x: Value, axes: Value) -> Value:
 def _reverse_sequence(node: Node, g: Operators, x: Value, lengths: Value) -> Value:
     time, batch = node.attr("seq_dim", 0), node.attr("batch_dim", 0)
     if min(time, batch) < 0:
-        raise node.invalid(f"axis {min(time, batch)}")
+        raise node.invalid(f"axis {min(time, batch)} is not valid")
     return gathering.reverse_sequence(g, x, lengths, time=time, batch=batch)
 
 
@@ -190,7 +190,9 @@ def _gather(node: Node, g: Operators, x: Value, indices: Value) -> Value:
     batch = node.attr("batch_dims", 0)
     pairs = zip((x.dims or ())[: max(batch, 0)], indices.dims or (), strict=False)
     if any(None not in pair and pair[0] != pair[1] for pair in pairs):
-        raise node.invalid(f"{batch} axes of batches of {list(x.dims or ())} and {list(indices.dims or ())}")
+        raise node.invalid(
+            f"{batch} batch axes do not fit {list(x.dims or ())} and {list(indices.dims or ())}"
+        )
     return gathering.gather(g, x, indices, node.attr("axis", 0), batch)
 
 
@@ -204,7 +206,7 @@ def _gather_nd(node: Node, g: Operators, x: Value, indices: Value) -> Value:
 def _one_hot(node: Node, g: Operators, indices: Value, depth: Value, on: Value, off: Value) -> Value:
     count, axis = int(known(depth, "the depth").reshape(())), node.attr("axis", 0)
     if count < 0 or not -1 <= axis <= indices.rank:
-        raise node.invalid(f"a depth of {count} along axis {axis} of {indices.rank + 1}")
+        raise node.invalid(f"a depth of {count} does not fit axis {axis} of {indices.rank + 1}")
     return one_hot(g, indices, count, on, off, axis)
 
 
@@ -245,6 +247,6 @@ def _unique(node: Node, g: Operators) -> list[Value]:
 def _reduce_window(node: Node, g: Operators, x: Value, start: Value, *given: Value) -> Value:
     function = node.attr("reduce_function", 0)
     if function not in _WINDOWS or len(given) != 3:
-        raise node.problem(f"reduction {function} of windows")
+        raise node.problem(f"reduction {function} of windows is not supported")
     kernel, strides, dilations = (ints(value, "the window") for value in given)
     return window_reduced(g, _WINDOWS[function], x, start, kernel, strides, dilations)

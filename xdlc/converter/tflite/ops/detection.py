@@ -26,10 +26,12 @@ def _detections(node: Node, g: Operators, codes: Value, scores: Value, anchors: 
     most, classes = int(node.attr("max_detections", 0)), int(node.attr("num_classes", 0))
     shape = dims(scores)
     if len(shape) != 3 or dims(codes) != (1, shape[1], 4) or dims(anchors) != (shape[1], 4) or shape[0] != 1:
-        raise node.invalid(f"boxes {list(codes.shape)}, scores {list(shape)}, anchors {list(anchors.shape)}")
+        raise node.invalid(
+            f"boxes {list(codes.shape)}, scores {list(shape)}, anchors {list(anchors.shape)} differ"
+        )
     first = shape[2] - classes  # 1 if the background is a class
     if first not in (0, 1) or classes < 1 or not 0 < most <= 1 << 16:
-        raise node.invalid(f"{shape[2]} scores for {classes} classes, {most} detections")
+        raise node.invalid(f"{shape[2]} scores do not fit {classes} classes and {most} detections")
     if first:
         limits = [vector(g, [number]) for number in (1, shape[2], 2)]
         scores = g("Slice", [scores, *limits])
@@ -48,7 +50,7 @@ def _detections(node: Node, g: Operators, codes: Value, scores: Value, anchors: 
         )
         return [found, kinds, best, cast(g, count, FLOAT32)]
     if not 0 < per_anchor <= 64:
-        raise node.invalid(f"{per_anchor} classes per detection")
+        raise node.invalid(f"{per_anchor} classes per detection are not valid")
     return _fast(g, boxes, reshape(g, scores, (shape[1], classes)), most, per_anchor, overlap, threshold)
 
 

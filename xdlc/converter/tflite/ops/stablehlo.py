@@ -131,7 +131,7 @@ def _reshape(node: Node, g: Operators) -> Value:
 def _transpose(node: Node, g: Operators) -> Value:
     x, order = node.required(0), list(node.attr("permutation") or ())
     if sorted(order) != list(range(x.rank)):
-        raise node.invalid(f"permutation {order} of rank {x.rank}")
+        raise node.invalid(f"permutation {order} does not fit rank {x.rank}")
     return permuted(g, x, order)
 
 
@@ -145,7 +145,7 @@ def _concatenate(node: Node, g: Operators, *values: Value) -> Value:
 def _broadcast(node: Node, g: Operators) -> Value:
     x, axes, shape = node.required(0), list(node.attr("broadcast_dimensions") or ()), _stated(node)
     if len(axes) != x.rank or len(set(axes)) != len(axes) or any(not 0 <= axis < len(shape) for axis in axes):
-        raise node.invalid(f"broadcast of {list(x.shape)} to axes {axes} of {list(shape)}")
+        raise node.invalid(f"{list(x.shape)} cannot be broadcast to axes {axes} of {list(shape)}")
     order = sorted(range(x.rank), key=axes.__getitem__)
     sizes = dict(zip(axes, dims(x), strict=True))
     x = reshape(g, permuted(g, x, order), [sizes.get(axis, 1) for axis in range(len(shape))])
@@ -169,7 +169,7 @@ def _slice(node: Node, g: Operators) -> Value:
     given = [list(node.attr(name) or ()) for name in ("start_indices", "limit_indices", "strides")]
     given[2] = given[2] or [1] * x.rank
     if any(len(each) != x.rank for each in given) or min(given[2], default=1) < 1:
-        raise node.invalid(f"a slice {given} of rank {x.rank}")
+        raise node.invalid(f"a slice {given} does not fit rank {x.rank}")
     first, last, steps = (vector(g, each) for each in given)
     return g("Slice", [x, first, last, vector(g, range(x.rank)), steps]) if x.rank else x
 
@@ -186,7 +186,7 @@ def _dynamic_slice(node: Node, g: Operators, x: Value, *starts: Value) -> Value:
         or len(starts) != x.rank
         or any(not 0 <= n <= m for n, m in zip(sizes, whole, strict=True))
     ):
-        raise node.invalid(f"a slice of {sizes} of {list(whole)}")
+        raise node.invalid(f"a slice of {sizes} does not fit {list(whole)}")
     if not x.rank:
         return x
     room = [many - few for many, few in zip(whole, sizes, strict=True)]
@@ -197,7 +197,7 @@ def _dynamic_slice(node: Node, g: Operators, x: Value, *starts: Value) -> Value:
 @handler("STABLEHLO_DYNAMIC_UPDATE_SLICE")
 def _dynamic_update_slice(node: Node, g: Operators, x: Value, update: Value, *starts: Value) -> Value:
     if len(starts) != x.rank:
-        raise node.invalid(f"{len(starts)} positions of rank {x.rank}")
+        raise node.invalid(f"{len(starts)} positions do not fit rank {x.rank}")
     return slicing.updated(g, x, update, _starts(g, starts)) if starts else update
 
 
@@ -206,7 +206,7 @@ def _pad(node: Node, g: Operators, x: Value, fill: Value) -> Value:
     names = ("edge_padding_low", "edge_padding_high", "interior_padding")
     low, high, inner = (list(node.attr(name) or [0] * x.rank) for name in names)
     if any(len(each) != x.rank for each in (low, high, inner)) or min(inner, default=0) < 0:
-        raise node.invalid(f"paddings {low}, {high}, {inner} of rank {x.rank}")
+        raise node.invalid(f"paddings {low}, {high}, {inner} do not fit rank {x.rank}")
     if any(inner):
         x = slicing.spread(g, x, [1 + count for count in inner], fill)
     pads = vector(g, [*low, *high])  # negative ones crop
@@ -226,9 +226,9 @@ def _dot_general(node: Node, g: Operators, x: Value, y: Value) -> Value:
     for side, value in enumerate((x, y)):
         used = [*shared[side], *summed[side]]
         if len(set(used)) != len(used) or any(not 0 <= axis < value.rank for axis in used):
-            raise node.invalid(f"axes {used} of rank {value.rank}")
+            raise node.invalid(f"axes {used} do not fit rank {value.rank}")
     if len(shared[0]) != len(shared[1]) or len(summed[0]) != len(summed[1]) or x.rank + y.rank > 26:
-        raise node.invalid(f"batch axes {shared}, summed axes {summed}")
+        raise node.invalid(f"batch axes {shared} overlap summed axes {summed}")
     first = list(ascii_letters[: x.rank])
     second = list(ascii_letters[26 : 26 + y.rank])
     for pair in (shared, summed):
@@ -252,13 +252,13 @@ def _convolution(node: Node, g: Operators, x: Value, weight: Value) -> Value:
             node.attr(names[1], 0),
         ]
         if sorted(entries) != list(range(x.rank)) or weight.rank != x.rank:
-            raise node.invalid(f"dimensions {entries} of rank {x.rank}")
+            raise node.invalid(f"dimensions {entries} do not fit rank {x.rank}")
         return entries
 
     def numbers(name: str, default: int, size: int = count) -> list[Any]:
         entries = list(node.attr(name) or [default] * size)
         if len(entries) != size:
-            raise node.invalid(f"{name} {entries} of {count} spatial dimensions")
+            raise node.invalid(f"{name} {entries} do not fit {count} spatial dimensions")
         return entries
 
     data, result = order("input", "batch", "feature"), order("output", "batch", "feature")
@@ -300,7 +300,7 @@ def _reduce_window(node: Node, g: Operators, *values: Value) -> Value:
     kernel, strides, dilations, base = (list(node.attr(name) or [1] * x.rank) for name in names)
     pads = list(node.attr("padding") or [0] * (2 * x.rank))
     if len(pads) != 2 * x.rank:
-        raise node.invalid(f"paddings {pads} of rank {x.rank}")
+        raise node.invalid(f"paddings {pads} do not fit rank {x.rank}")
     x = slicing.spread(g, x, base, start) if set(base) - {1} else x
     x = g("Pad", [x, vector(g, [*pads[::2], *pads[1::2]]), start]) if any(pads) else x
     return window_reduced(g, operator, x, start, kernel, strides, dilations)

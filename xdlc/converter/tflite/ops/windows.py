@@ -28,7 +28,7 @@ def _conv_2d(node: Node, g: Operators) -> Value:
     else:
         shape = dims(weight)  # [1, H, W, O]; the shapes count, not the stated multiplier
         if len(shape) != 4 or shape[0] != 1:
-            raise node.invalid(f"depthwise weights {list(shape)}")
+            raise node.invalid(f"depthwise weights {list(shape)} are not valid")
         weight = reshape(g, weight, (*shape[1:3], 1, shape[3]))
     return windows.conv(
         g,
@@ -67,7 +67,8 @@ def _transpose_conv(node: Node, g: Operators) -> Value:
     batches = (x.shape[0], node.message.inputs[2].shape[0])  # now, and in the file
     if output_shape[0] not in batches or output_shape[-1] != weight.shape[-2]:
         raise node.invalid(
-            f"output shape {output_shape} of {list(x.shape)} and weights of {weight.shape[-2]} channels"
+            f"output shape {output_shape} does not fit {list(x.shape)} and weights of "
+            f"{weight.shape[-2]} channels"
         )
     return windows.conv_transpose(
         g,

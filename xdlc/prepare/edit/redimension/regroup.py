@@ -101,7 +101,7 @@ def _match_ones(
         axes[ends[0]].extend(changed)
     else:
         news = ", ".join(str(factor.new) for factor in changed)
-        raise ShapeError(f"an axis of size 1 has become {news}, and its place in the output is ambiguous")
+        raise ShapeError(f"an axis of size 1 became {news}, and its place in the output is ambiguous")
 
 
 def _fill(parts: list[Factor], here: list[int], target: Sequence[int], axes: list[list[Factor]]) -> None:
@@ -111,7 +111,7 @@ def _fill(parts: list[Factor], here: list[int], target: Sequence[int], axes: lis
         axes[places[0]].extend(parts)
         return
     if any(factor.old == 1 and factor.is_changed for factor in parts):
-        raise ShapeError("an axis of size 1 between the axes that it joins and splits has become another")
+        raise ShapeError("an axis of size 1 between the axes that it joins and splits became another size")
     rest = [factor for factor in parts if factor.old != 1]
     dims = {place: target[place] for place in places}
     inner: dict[int, list[Factor]] = {place: [] for place in places}
@@ -169,6 +169,6 @@ def _shared(rest: list[Factor], dims: dict[int, int], places: list[int]) -> dict
     if len(scaled) != 1:
         held = "x".join(str(dims[place]) for place in places)
         many = "more than one of them could" if scaled else "none of them alone can"
-        raise ShapeError(f"{old} elements in {held} have become {new}, and {many} make up for it")
+        raise ShapeError(f"{old} elements in {held} became {new}, and {many} compensate for it")
     grown = Factor(dims[scaled[0]], dims[scaled[0]] * new // old)
     return {place: [grown if place == scaled[0] else Factor(dims[place], dims[place])] for place in places}

@@ -67,7 +67,7 @@ def redimension(model: Model, dims: Mapping[str, Sequence[int]]) -> None:
                 problems += each_problem(error)
         elif shapes:
             names = ", ".join(tensor.name for tensor in shapes)
-            warnings.warn(f"{names} of graph {graph.name!r} has these dimensions already", stacklevel=3)
+            warnings.warn(f"{names} of graph {graph.name!r} already has these dimensions", stacklevel=3)
     raise_all(problems)
 
 
@@ -89,7 +89,7 @@ def _wrong(graphs: Sequence[Graph], dims: Mapping[str, Sequence[int]]) -> list[X
         elif len(shape) != inputs[name].rank:
             problems.append(
                 UsageError(
-                    f"{spell('input_dimensions')} has {len(shape)} dimensions for {name!r}, it has "
+                    f"{spell('input_dimensions')} has {len(shape)} dimensions for {name!r}, but it has "
                     f"{inputs[name].rank}: {list(inputs[name].shape)}",
                     fix="state every dimension, the batch included",
                 )
@@ -120,16 +120,16 @@ def _decided(graph: Graph, dims: Mapping[str, Shape]) -> Graph:
     op = next((op for op, is_global in covering.doubtful.items() if not is_global), None)
     if both and op is not None:
         raise ConstraintError(
-            "its window may be that of a global pool, or one that happens to be as large as its input was: "
-            "both fit the new dimensions",
+            "its window may come from a global pool or just be as large as its input: both fit the new "
+            "dimensions",
             where=_place(graph, op),
             fix=FIX,
         )
     chosen = fixed if covering.failure is not None else covering
     names = ", ".join(op.name for op in covering.doubtful)
-    became = "taken as global pools" if chosen is covering else "left with their windows"
-    why = "" if both else ", as nothing else fits the ops after it"
-    chosen.notes.append(f"{names} covered their input as a whole, and are {became}{why}")
+    became = "become global pools" if chosen is covering else "keep their windows"
+    why = "" if both else ", because nothing else fits the ops after it"
+    chosen.notes.append(f"{names} covered their whole input, and {became}{why}")
     return chosen.result()
 
 
@@ -218,7 +218,7 @@ def _resize(op: Op, context: ResizeContext) -> None:
     shapes = [tuple(size for size in dims if size is not None) for dims in inferred or ()]
     if inferred is None:
         host = f"; it runs on the host only: {op.origin.reason}" if op.package == HOST_PACKAGE else ""
-        raise ShapeError(f"{_shapes(changed)} reaches it, and no rule determines its results{host}")
+        raise ShapeError(f"{_shapes(changed)} reaches it, and no rule gives its results{host}")
     if len(shapes) != len(op.outputs):
         raise ShapeError(f"it has {len(op.outputs)} outputs, not {len(shapes)}")
     is_open = op.type in _UNKNOWN or any(tensor is not None and tensor.dynamic_axes for tensor in op.inputs)

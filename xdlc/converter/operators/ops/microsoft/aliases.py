@@ -41,7 +41,7 @@ def expand_dims(node: Node, b: Builder, x: Value) -> Value:
 def nhwc_max_pool(node: Node, b: Builder, x: Value) -> Value:
     """Import a channel-last MaxPool, as QNN has it."""
     if x.rank < 3:
-        raise node.problem(f"input of rank {x.rank}")
+        raise node.problem(f"an input of rank {x.rank} is not supported")
     first = b.transpose(x, (0, x.rank - 1, *range(1, x.rank - 1)))
     pooled = _as(replace(node, type="MaxPool", inputs=[first]), b)
     return b.transpose(pooled, (0, *range(2, x.rank), 1))

@@ -58,7 +58,7 @@ def self_attention(
     """
     count = int(node.attr("num_heads", 0))
     if x.rank != 3 or count < 1:
-        raise node.problem(f"input of rank {x.rank}, {count} heads")
+        raise node.problem(f"an input of rank {x.rank} with {count} heads is not supported")
     widths = [int(width) for width in node.attr("qkv_hidden_sizes") or [weights.shape[1] // 3] * 3]
     if len(widths) != 3 or sum(widths) != weights.shape[1] or any(width % count for width in widths):
         raise node.problem(f"widths {widths} do not fit {weights.shape[1]} columns and {count} heads")
@@ -99,7 +99,7 @@ def rotary_embedding(node: Node, b: Builder) -> Value:
         raise node.problem("packed batches are not supported")
     count, turned = int(node.attr("num_heads", 0)), int(node.attr("rotary_embedding_dim", 0))
     if x.rank not in (3, 4):
-        raise node.problem(f"input of rank {x.rank}")
+        raise node.problem(f"an input of rank {x.rank} is not supported")
     if x.rank == 4:
         apart = b.transpose(x, (0, 2, 1, 3))
     else:
@@ -193,13 +193,13 @@ def _projected(node: Node, b: Builder, count: int) -> tuple[Value, Value, Value]
     """Return queries, keys and values as [batch, heads, length, size], biases added."""
     query, key, value, bias = (node.input(index) for index in range(4))
     if query is None or count < 1:
-        raise node.problem(f"no queries, or {count} heads")
+        raise node.problem(f"no queries, or {count} heads, are not supported")
     if query.rank == 5:
         if bias is not None:
             raise node.problem("biases for packed queries, keys and values are not supported")
         return (_packed(b, query, 0), _packed(b, query, 1), _packed(b, query, 2))
     if query.rank != 3 or query.shape[2] % count or key is None:
-        raise node.problem(f"queries of shape {list(query.shape)} for {count} heads")
+        raise node.problem(f"queries of shape {list(query.shape)} do not fit {count} heads")
     width = query.shape[2]
     query = core.heads(b, plus(b, query, _bias(b, bias, 0, width)), count)
     if key.rank == 5:
@@ -207,7 +207,7 @@ def _projected(node: Node, b: Builder, count: int) -> tuple[Value, Value, Value]
             raise node.problem("biases for packed keys and values are not supported")
         return query, _packed(b, key, 0), _packed(b, key, 1)
     if value is None:
-        raise node.problem("keys without values")
+        raise node.problem("keys without values are not supported")
     if key.rank == 4:
         return query, key, value
     key = core.heads(b, plus(b, key, _bias(b, bias, width, 2 * width)), count)
@@ -272,13 +272,13 @@ def _heads(node: Node) -> tuple[int, int]:
     """Return the numbers of query and key heads; refuse unsupported forms."""
     for index, what in _REFUSED.items():
         if node.input(index) is not None:
-            raise node.problem(f"{what} (input {index})")
+            raise node.problem(f"{what} (input {index}) is not supported")
     for name in _OPTIONS:
         if (node.attr(name) or 0) > 0:
-            raise node.problem(f"{name} = {node.attr(name)}")
+            raise node.problem(f"{name} = {node.attr(name)} is not supported")
     count, groups = int(node.attr("num_heads", 0)), int(node.attr("kv_num_heads", 0))
     if count < 1 or groups < 1 or count % groups or any(node.outputs[3:]):
-        raise node.problem(f"{count} heads in {groups} groups, {len(node.outputs)} outputs")
+        raise node.problem(f"{count} heads, {groups} groups, {len(node.outputs)} outputs are not supported")
     return count, groups
 
 
@@ -296,7 +296,7 @@ def _apart(node: Node, b: Builder, count: int, groups: int) -> tuple[Value, Valu
         )
     size = width // count
     if key.shape != (batch, length, groups * size) or value.shape != key.shape:
-        raise node.problem(f"keys {list(key.shape)} for queries {list(query.shape)}")
+        raise node.problem(f"keys {list(key.shape)} do not fit queries {list(query.shape)}")
     apart = (batch, length, groups, size)
     return b.reshape(query, (batch, length, count, size)), b.reshape(key, apart), b.reshape(value, apart)
 
@@ -307,7 +307,7 @@ def _check_lengths(node: Node, total: int) -> None:
     if lengths is None or whole is None:
         raise node.problem("lengths are missing")
     if not np.all(lengths == total - 1) or int(whole.reshape(-1)[0]) != total:
-        raise node.problem(f"lengths {lengths.reshape(-1).tolist()} of {total} keys")
+        raise node.problem(f"lengths {lengths.reshape(-1).tolist()} do not fit {total} keys")
 
 
 def _turned(node: Node, b: Builder, x: Value, past: int) -> Value:

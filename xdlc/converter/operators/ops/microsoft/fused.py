@@ -75,11 +75,11 @@ def activated(node: Node, b: Builder, x: Value, numbers: Sequence[float | None])
     if not name:
         return x
     if name not in _ACTIVATIONS:
-        raise node.problem(f"activation {name!r}", f"use one of {', '.join(sorted(_ACTIVATIONS))}")
+        raise node.problem(f"activation {name!r} is not known", f"use {', '.join(sorted(_ACTIVATIONS))}")
     function, count = _ACTIVATIONS[name]
     params = [number for number in numbers[:count] if number is not None]
     if len(params) < count:
-        raise node.problem(f"{len(params)} parameters of {name}, which has {count}")
+        raise node.problem(f"activation {name} has {len(params)} parameters instead of {count}")
     return function(b, x, params)
 
 

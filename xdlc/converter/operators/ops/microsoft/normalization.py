@@ -41,11 +41,11 @@ def _normalized(node: Node, b: Builder, x: Value) -> Value:
     scale, shift, groups = node.required(1), node.required(2), node.attr("groups", 0)
     activation, last = node.attr("activation", _NONE), node.flag("channels_last", 1)
     if x.rank != 4 or activation not in (_NONE, _SILU):
-        raise node.problem(f"input of rank {x.rank}, activation {activation}")
+        raise node.problem(f"an input of rank {x.rank} with activation {activation} is not supported")
     if last:
         x = b.transpose(x, (0, 3, 1, 2))
     if groups < 1 or x.shape[1] % groups:
-        raise node.problem(f"{groups} groups of {x.shape[1]} channels")
+        raise node.problem(f"{groups} groups do not fit {x.shape[1]} channels")
     inputs = [
         b.channel_last(x),
         b.source_order(b.cast(scale, x.dtype)),
@@ -92,7 +92,7 @@ def gated_rms_norm(node: Node, b: Builder) -> Value:
     x, scale, gate = (node.required(index) for index in range(3))
     activation = node.attr("activation", "silu")
     if activation not in ("silu", "swish", "sigmoid"):
-        raise node.problem(f"activation {activation!r}")
+        raise node.problem(f"activation {activation!r} is not supported")
     size = scale.shape[-1]
     grouped = b.reshape(x, (*x.shape[:-1], x.shape[-1] // size, size))
     made = b.reshape(normalized(b, grouped, scale, None, node.attr("epsilon", 1e-5), rms=True), x.shape)
@@ -131,7 +131,7 @@ def _positions(node: Node, b: Builder, words: Value) -> Value:
         return _looked_up(b, table, given)
     length = words.shape[1]
     if length > table.shape[0]:
-        raise node.problem(f"{length} words, but embeddings of {table.shape[0]} positions")
+        raise node.problem(f"{length} words need more than {table.shape[0]} position embeddings")
     rows = part(b, table, 0, 0, length)
     return b.reshape(rows, (1, *rows.shape))
 

@@ -122,7 +122,7 @@ def matmul_nbits(node: Node, b: Builder, x: Value) -> Value:
     elif zeros.dtype == np.uint8:
         zeros = unpacked_array(zeros.reshape(units, -1), bits, count)
     if x.shape[-1:] != (width,) or x.dtype.numpy != scales.dtype:
-        raise node.problem(f"input {x.dtype} {list(x.shape)} for weights {scales.dtype} {[units, width]}")
+        raise node.problem(f"{x.dtype} {list(x.shape)} does not fit weights {scales.dtype} {[units, width]}")
     blocks = Blocks(bits, 1, size, scales.astype(np.float32), zeros.reshape(units, count).astype(np.float32))
     weight = b.const(blocks.reals(unpacked(packed, bits, width)), node.required(1).tensor.name)
     bias = node.input(5)
@@ -137,7 +137,9 @@ def gather_block_quantized(node: Node, b: Builder, table: Value) -> Value:
     _check(node, bits, size)
     stored = _data(node, 0, "the table")
     if stored.dtype != np.uint8 or table.bits is not None:
-        raise node.problem(f"a table of type {table.dtype} in {table.bits or table.dtype.bits} bits")
+        raise node.problem(
+            f"tables of {table.dtype} in {table.bits or table.dtype.bits} bits are not supported"
+        )
     scales = _known(node, 2, "the scales")
     axis = node.axis(node.attr("quantize_axis", 1), table.rank)
     dim = table.shape[-1] * 8 // bits
@@ -154,7 +156,7 @@ def gather_block_quantized(node: Node, b: Builder, table: Value) -> Value:
 
 def _check(node: Node, bits: int, size: int) -> None:
     if bits not in (2, 4, 8) or size < 1:
-        raise node.problem(f"{bits} bits in blocks of {size}", "use 2, 4 or 8 bits")
+        raise node.problem(f"{bits} bits in blocks of {size} are not supported", "use 2, 4 or 8 bits")
 
 
 def _data(node: Node, index: int, what: str) -> TensorData:

@@ -147,7 +147,7 @@ def array_feature_extractor(node: Node, b: Builder, x: Value, indices: Value) ->
     """Map onto Gather along the last axis; rank 1 is one row."""
     count = math.prod(indices.shape)
     if not x.rank or not count:
-        raise node.invalid(f"{count} indices into {list(x.shape)}")
+        raise node.invalid(f"{count} indices do not fit {list(x.shape)}")
     positions = b.reshape(index_value(node, b, indices, x.shape[-1]), (count,))
     if x.rank == 1:
         x = b.reshape(x, (1, *x.shape))
@@ -171,10 +171,10 @@ def feature_vectorizer(node: Node, b: Builder) -> Value:
         x = floats(node, b, node.required(index))
         x = b.reshape(x, (1, *x.shape)) if x.rank == 1 else x
         if x.rank != 2 or x.shape[1] != count:
-            raise node.problem(f"{count} features of {list(x.shape)}")
+            raise node.problem(f"{count} features do not fit {list(x.shape)}")
         parts.append(part(b, x, 1, 0, count))
     if len(parts) != len(node.inputs):
-        raise node.invalid(f"{len(parts)} numbers of features for {len(node.inputs)} inputs")
+        raise node.invalid(f"{len(parts)} numbers of features do not fit {len(node.inputs)} inputs")
     return joined(b, parts, 1)
 
 
@@ -185,7 +185,7 @@ def imputer(node: Node, b: Builder, x: Value) -> Value:
     imputed = np.asarray(node.attr(f"imputed_value_{kind}s") or [], x.dtype.numpy)
     missing = node.attr(f"replaced_value_{kind}", 0.0 if x.dtype.is_float else 0)
     if not x.rank or imputed.size not in (1, x.shape[-1]):
-        raise node.invalid(f"{imputed.size} imputed values for {list(x.shape)}")
+        raise node.invalid(f"{imputed.size} imputed values do not fit {list(x.shape)}")
     if math.isnan(missing):
         gap = b.unary("IsNan", x, dtype=BOOL8)
     else:
@@ -204,7 +204,7 @@ def label_encoder(node: Node, b: Builder, x: Value) -> Value:
     keys, _ = _listed(node, "keys")
     values, default = _listed(node, "values")
     if len(keys) != len(values):
-        raise node.invalid(f"{len(keys)} keys and {len(values)} values")
+        raise node.invalid(f"{len(keys)} keys do not fit {len(values)} values")
     numbers, x = keys.dtype == np.int64, b.reshape(x, (1,)) if not x.rank else x
     if numbers:
         x, keys = b.cast(x, INT32), narrow(node, keys)
@@ -252,7 +252,7 @@ def normalizer(node: Node, b: Builder) -> Value:
     x = floats(node, b, node.required(0))
     norm, axes = node.attr("norm", "MAX"), [x.rank - 1]
     if norm not in ("MAX", "L1", "L2") or x.rank not in (1, 2):
-        raise node.invalid(f"norm {norm!r} of {list(x.shape)}")
+        raise node.invalid(f"norm {norm!r} does not fit {list(x.shape)}")
     if norm == "MAX":
         return b.binary(DIVIDE, x, _not_zero(b, reduced(b, "ReduceMax", x, axes)))
     if norm == "L1":

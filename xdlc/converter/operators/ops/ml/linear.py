@@ -43,7 +43,7 @@ def linear_classifier(node: Node, b: Builder) -> list[Value]:
     scores = weighted(node, b, count)
     if count > 1:
         if labels.size != count:
-            raise node.invalid(f"{labels.size} labels of {count} classes")
+            raise node.invalid(f"{labels.size} labels do not fit {count} classes")
         return [labelled(node, b, labels, greatest(b, scores)), transformed(node, b, scores, transform)]
     if transform not in ("NONE", "LOGISTIC"):
         raise node.problem(f"post_transform {transform!r} of one score is not supported")
@@ -61,8 +61,8 @@ def weighted(node: Node, b: Builder, count: int) -> Value:
     coefficients, intercepts = numbers(node, "coefficients"), numbers(node, "intercepts")
     if coefficients.size != count * x.shape[1] or intercepts.size not in (0, count):
         raise node.invalid(
-            f"{coefficients.size} coefficients and {intercepts.size} intercepts of {count} targets "
-            f"for {x.shape[1]} features"
+            f"{coefficients.size} coefficients and {intercepts.size} intercepts do not fit {count} targets "
+            f"and {x.shape[1]} features"
         )
     bias = intercepts if intercepts.size else np.zeros(count, np.float32)
     weight = b.const(coefficients.reshape(count, -1), f"{b.stem}_weight")
@@ -80,7 +80,7 @@ def svm_regressor(node: Node, b: Builder) -> Value:
         raise node.problem("it has no support vectors")
     similar = _kernel(node, b, x, _vectors(node, count, x.shape[1]))
     if coefficients.size != similar.shape[1]:
-        raise node.invalid(f"{coefficients.size} coefficients of {similar.shape[1]} support vectors")
+        raise node.invalid(f"{coefficients.size} coefficients do not fit {similar.shape[1]} support vectors")
     weight = b.const(coefficients.reshape(1, -1), f"{b.stem}_weight")
     score = fully_connected(b, similar, weight, b.const(rho[:1]))
     if not node.attr("one_class", 0):
@@ -96,7 +96,7 @@ def svm_classifier(node: Node, b: Builder) -> list[Value]:
     sizes = [int(size) for size in node.attr("vectors_per_class") or []]
     transform = node.attr("post_transform", "NONE")
     if len(sizes) != labels.size or labels.size < 2 or min(sizes) < 0:
-        raise node.problem(f"{len(sizes)} groups of support vectors for {labels.size} classes")
+        raise node.problem(f"{len(sizes)} groups of support vectors do not fit {labels.size} classes")
     if node.attr("prob_a") or node.attr("prob_b"):
         raise node.problem(
             "libsvm's probabilities are not supported",
@@ -122,7 +122,7 @@ def svm_classifier(node: Node, b: Builder) -> list[Value]:
 def _vectors(node: Node, count: int, width: int) -> Array:
     vectors = numbers(node, "support_vectors")
     if vectors.size != count * width:
-        raise node.invalid(f"{vectors.size} numbers in {count} support vectors of {width} features")
+        raise node.invalid(f"{vectors.size} numbers do not fit {count} support vectors of {width} features")
     return vectors.reshape(count, width)
 
 
@@ -134,7 +134,7 @@ def _decisions(node: Node, sizes: list[int]) -> Array:
     table = numbers(node, "coefficients")
     count = len(sizes) * (len(sizes) - 1) // 2
     if table.size != (len(sizes) - 1) * sum(sizes) or numbers(node, "rho").size != count:
-        raise node.invalid(f"{table.size} coefficients of {sum(sizes)} support vectors")
+        raise node.invalid(f"{table.size} coefficients do not fit {sum(sizes)} support vectors")
     pairs = list(combinations(range(len(sizes)), 2))
     table = table.reshape(len(sizes) - 1, sum(sizes))
     ends = np.cumsum([0, *sizes])

@@ -152,7 +152,7 @@ def _paths(node: Node, forest: Forest, root: int) -> list[tuple[int, tuple[Turn,
             raise node.problem("its trees are too deep for matrix products")
         for branch, child in zip((False, True), reversed(forest.branches[index]), strict=True):
             if not 0 <= child < len(forest.modes):
-                raise node.invalid(f"node {index} has a branch {child} that does not exist")
+                raise node.invalid(f"node {index} has a branch to node {child}, which does not exist")
             todo.append((child, (*path, (index, branch))))
     return leaves
 
@@ -214,7 +214,7 @@ def tree_ensemble_regressor(node: Node, b: Builder) -> Value:
     forest = _forest(node, "target", targets)
     aggregate = node.attr("aggregate_function", "SUM")
     if aggregate not in _AGGREGATES:
-        raise node.invalid(f"aggregate_function {aggregate!r}")
+        raise node.invalid(f"aggregate_function {aggregate!r} is not valid")
     base = _base(node, numbers(node, "base_values"), targets)
     scores = forest_scores(node, b, x, forest, aggregate, base, complete=bool(base.any()))
     return transformed(node, b, scores, node.attr("post_transform", "NONE"))
@@ -258,7 +258,7 @@ def tree_ensemble(node: Node, b: Builder) -> Value:
     x, targets = rows(node, b), node.attr("n_targets", 1)
     aggregate, transform = node.attr("aggregate_function", 1), node.attr("post_transform", 0)
     if not 0 <= aggregate < len(_AGGREGATES):
-        raise node.invalid(f"aggregate_function {aggregate}")
+        raise node.invalid(f"aggregate_function {aggregate} is not valid")
     if transform:
         raise node.problem("post_transform is not supported: ONNX and onnxruntime differ on its numbers")
     forest = _numbered_forest(node, targets)
@@ -269,7 +269,7 @@ def tree_ensemble(node: Node, b: Builder) -> Value:
 def _base(node: Node, base: Array, targets: int) -> Array:
     """Return one number for each target."""
     if base.size not in (0, targets):
-        raise node.invalid(f"{base.size} base values of {targets} targets")
+        raise node.invalid(f"{base.size} base values do not fit {targets} targets")
     return base if base.size else np.zeros(targets, np.float32)
 
 
@@ -295,7 +295,7 @@ def _forest(node: Node, kind: str, targets: int) -> Forest:
     try:
         for tree, leaf, target, weight in zip(*places, values.tolist(), strict=True):
             if not 0 <= target < targets or modes[index[tree, leaf]] != "LEAF":
-                raise node.invalid(f"a weight for target {target} at node {leaf} of tree {tree}")
+                raise node.invalid(f"target {target} has a weight at node {leaf} of tree {tree}, no leaf")
             weights.setdefault(index[tree, leaf], []).append((target, weight))
     except (KeyError, ValueError) as error:
         raise node.invalid(f"its weights do not fit its leaves: {error}") from error

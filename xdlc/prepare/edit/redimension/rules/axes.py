@@ -101,7 +101,7 @@ def split(op: Op, context: ResizeContext) -> list[Shape]:
     parts = [tensor.shape[axis] for tensor in op.outputs]
     if old != new:
         if len(set(parts)) > 1 or new % len(parts):
-            raise ShapeError(f"it splits {old} into {parts}, which leaves open how to split {new}")
+            raise ShapeError(f"it splits {old} into {parts}, so the split of {new} is unknown")
         parts = [new // len(parts)] * len(parts)
         set_numbers(op, "split_index", [sum(parts[:index]) for index in range(1, len(parts))])
     return [(*source.shape[:axis], dim, *source.shape[axis + 1 :]) for dim in parts]
@@ -123,7 +123,7 @@ def gather_elements(op: Op, context: ResizeContext) -> list[Dims] | None:
     found = infer(op)
     if context.is_changed(source) and not context.is_changed(places):
         old = list(context.shape(source))
-        raise ShapeError(f"positions {list(places.shape)} were made for the old {old}")
+        raise ShapeError(f"positions {list(places.shape)} belong to the old {old}")
     return found
 
 
@@ -142,8 +142,8 @@ def _check(op: Op, context: ResizeContext, source: Tensor, axes: list[int]) -> N
     changed = [axis for axis in axes if context.shape(source)[axis] != source.shape[axis]]
     if changed and places.is_static and places.numpy().any():
         raise ShapeError(
-            f"its positions are constants, for an axis of {context.shape(source)[changed[0]]}, "
-            f"now {source.shape[changed[0]]}"
+            f"its positions are constants for an axis of {context.shape(source)[changed[0]]}, now "
+            f"{source.shape[changed[0]]}"
         )
 
 
@@ -153,7 +153,7 @@ def top_k(op: Op, context: ResizeContext) -> list[Dims] | None:
     source = args.operand(op, 0)
     old, new, count = context.shape(source)[-1], source.shape[-1], int(op.param("k", 0))
     if old != new and count == old:
-        raise ShapeError(f"it selects {count} of {old}, which may mean all or that number, of {new}")
+        raise ShapeError(f"it selects {count} of {old}, which may mean all or this number of {new}")
     return infer(op)
 
 
@@ -187,7 +187,7 @@ def _moved(bounds: list[int], old: int, new: int, is_open: tuple[bool, bool], sh
         ShapeError: If a bound may be meant from either end of the axis.
     """
     begin, end, step = bounds
-    words = f"its range {begin}:{end}:{step} on an axis of {old}, now {new}"
+    words = f"it selects {begin}:{end}:{step} of an axis of {old}, now {new}"
     if shrinks:
         if begin == 0:
             return bounds

@@ -20,7 +20,7 @@ def fully_connected(op: Op, context: ResizeContext) -> list[Shape]:
     taken = row_axes(context.shape(source), width)
     found = math.prod(source.shape[-(taken or source.rank) :])
     if taken is None or found != width:
-        raise ShapeError(f"it requires {width} elements a row, but would get {found}")
+        raise ShapeError(f"it needs {width} elements a row, but would get {found}")
     rows = source.shape[:-taken]
     held = op.outputs[0].shape
     return [(math.prod(rows), units) if len(held) == 2 else (*rows, units)]
@@ -34,7 +34,7 @@ def recurrence(op: Op, context: ResizeContext) -> list[Shape]:
     firsts = (13,) if op.type == "Gru" else (10, 11)
     old, new = context.shape(source)[axis], source.shape[axis]
     if context.shape(source)[-1] != source.shape[-1]:
-        raise ShapeError(f"its weights are for {context.shape(source)[-1]} features, not {source.shape[-1]}")
+        raise ShapeError(f"its weights need {context.shape(source)[-1]} features, not {source.shape[-1]}")
     inputs = [
         _state(context, tensor, old, new) if at in firsts else tensor for at, tensor in enumerate(op.inputs)
     ]

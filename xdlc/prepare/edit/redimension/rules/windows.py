@@ -19,7 +19,7 @@ def window(op: Op, context: ResizeContext) -> list[Dims] | None:
     if op.type.startswith(("Conv", "DepthWise")):
         _check_padding(op, context, window_reaches(op))
     if op.type != "Pad" and context.shape(source)[-1] != source.shape[-1]:
-        raise ShapeError(f"its weights are for {context.shape(source)[-1]} channels, not {source.shape[-1]}")
+        raise ShapeError(f"its weights need {context.shape(source)[-1]} channels, not {source.shape[-1]}")
     shapes, result = infer(op), op.outputs[0]
     with context.before(op):
         old_shapes = infer(op)
@@ -104,8 +104,8 @@ def _check_padding(op: Op, context: ResizeContext, reach: list[int]) -> None:
             continue
         if _same(new, stride, reach[axis]) != begin + end:
             raise ShapeError(
-                f"its padding [{begin}, {end}] for the dimension {old} may be fixed or follow the dimension, "
-                f"and the two differ for {new}"
+                f"its padding [{begin}, {end}] for the dimension {old} may be fixed or follow the "
+                f"dimension, which differ for {new}"
             )
 
 
@@ -133,8 +133,8 @@ def resize(op: Op, context: ResizeContext) -> list[Shape]:
         )
     if unconfirmed:
         context.notes.append(
-            f"op {op.name!r} ({op.type}) resized {list(before)} to {list(after)}, assumed to keep its "
-            f"factors: {list(source.shape)} to {shape}"
+            f"op {op.name!r} ({op.type}) resized {list(before)} to {list(after)}; xdlc assumes that it "
+            f"keeps its factors: {list(source.shape)} to {shape}"
         )
     return [tuple(shape)]
 
@@ -149,7 +149,7 @@ def _resized(context: ResizeContext, place: tuple[int, int], old: int, new: int,
     found = scaled | (elsewhere if len(elsewhere) == 1 else set())
     if len(found) != 1:
         ways = " or ".join(map(str, sorted(found | elsewhere))) or "nothing whole"
-        raise ShapeError(f"it resizes {old} to {target}, and {new} to {ways}")
+        raise ShapeError(f"it resizes {old} to {target}, so {new} may become {ways}")
     return found.pop()
 
 

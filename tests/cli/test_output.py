@@ -1,0 +1,204 @@
+"""Output of the tools: the JSON object, colors, width, closed pipes."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from tests.support.htp_models import cnn
+from xdlc.cli.main import main
+from xdlc.cli.text import columns, painted, table, width
+from xdlc.cli.tool import notice, output, result, show, tool, warn, written
+from xdlc.errors import ConstraintError, ProblemList, StorageError, UsageError, problem_table
+from xdlc.ir import Graph, Tensor
+from xdlc.ir.dtype import FLOAT32
+from xdlc.runtime.input_list import read_input_list
+
+LONG = "/encoder/layers.0/" + "self_attention_" * 3 + "MatMul"
+
+
+def run(*words: str, **settings: Any) -> Any:
+    return CliRunner().invoke(main, [*words], **settings)
+
+
+@tool("x")
+@click.option("--fail", is_flag=True)
+@click.option("--structured", is_flag=True)
+def command(fail: bool, structured: bool) -> None:
+    show("one\ntwo")
+    output("three")
+    notice("note")
+    warn("careful")
+    written(Path("net.dlc"))
+    if structured:
+        result(dB=30)
+    if fail:
+        problems = [ConstraintError("no", where="m", fix="do", node="n", op="Add", code="XD101")]
+        raise ProblemList([*problems, UsageError("bad")])
+
+
+def test_json_has_the_result_the_warnings_and_the_files() -> None:
+    done = CliRunner().invoke(command, ["--json"])
+    assert json.loads(done.stdout) == {
+        "schema": 1,
+        "tool": "x",
+        "lines": ["one\ntwo", "three"],
+        "notices": ["note"],
+        "warnings": ["careful"],
+        "written": ["net.dlc"],
+        "problems": [],
+    }
+    assert "careful" in done.stderr
+    structured = json.loads(CliRunner().invoke(command, ["--json", "--structured"]).stdout)
+    assert structured["dB"] == 30
+    assert "lines" not in structured
+
+
+def test_json_has_the_problems() -> None:
+    done = CliRunner().invoke(command, ["--json", "--fail"])
+    assert done.exit_code == 5
+    first, second = json.loads(done.stdout)["problems"]
+    assert first == {
+        "code": "XD101",
+        "problem": "no",
+        "where": "m",
+        "fix": "do",
+        "node": "n",
+        "op": "Add",
+        "line": 0,
+    }
+    assert second["code"] == "XD200"
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["info", "--json", "missing.dlc"], "XD801"),
+        (["info", "--json", "--nothing"], "XD201"),
+        (["quantize", "--json"], "XD202"),
+        (["cost", "-i", "missing.dlc", "--json"], "XD801"),
+    ],
+)
+def test_errors_are_json_too(words: list[str], code: str) -> None:
+    done = run(*words)
+    assert json.loads(done.stdout)["problems"][0]["code"] == code
+    assert f"error[{code}]" in done.stderr
+
+
+def test_each_tool_has_json() -> None:
+    for name in main.list_commands(click.Context(main)):
+        found = main.get_command(click.Context(main), name)
+        assert found is not None
+        for each in found.commands.values() if isinstance(found, click.Group) else [found]:
+            assert any("--json" in param.opts for param in each.params), name
+
+
+def test_json_of_tools() -> None:
+    passes = json.loads(run("opt", "--list", "--json").stdout)
+    assert len(passes["lines"]) > 10
+    found = json.loads(run("explain", "--json", "XD104", "5005").stdout)
+    assert [entry["subject"][:5] for entry in found["explanations"]] == ["XD104", "5005 "]
+
+
+def test_words_before_messages_have_colors_when_they_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    red = "\x1b[31merror[XD204]\x1b[0m"
+    words = ("nosuch",)
+    assert "\x1b" not in run(*words).stderr
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert red in run(*words).stderr
+    assert "\x1b" not in CliRunner().invoke(command, ["--color", "never"]).stderr
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in run(*words).stderr
+    assert "\x1b[33mwarning\x1b[0m: careful" in CliRunner().invoke(command, ["--color", "always"]).stderr
+    assert painted("  fix: do") == "  \x1b[32mfix\x1b[0m: do"
+    assert painted("a prefix: do") == "a prefix: do"
+
+
+@pytest.mark.parametrize(("stated", "used"), [("60", 80), ("132", 132), ("999", 160)])
+def test_pages_are_as_wide_as_the_terminal(stated: str, used: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", stated)
+    assert width() == used
+    assert max(map(len, columns([("a", "word " * 100)]))) in range(used - 8, used + 1)
+    lines = list(table(("node", "op", "why"), [("n", "Add", "word " * 100)], (24, 17)))
+    assert max(map(len, lines)) in range(used - 8, used + 1)
+
+
+def test_names_stay_whole_in_each_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = list(table(("node", "ops", "why"), [(LONG, LONG, "because of it"), ("a", "b", "c")], (24, 17)))
+    assert [line.strip() for line in lines[2:4]] == [LONG, LONG]
+    assert lines[4].strip() == "because of it"
+    assert lines[5].split() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("words", [["opt", "--list"], ["info", "--help"], ["opt", "--help"]])
+def test_a_closed_pipe_ends_a_tool_quietly(words: list[str]) -> None:
+    command = [sys.executable, "-m", "xdlc", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+        assert process.wait() in (0, 141)
+
+
+def test_help_and_completion() -> None:
+    assert run("help", "opt").stdout == run("opt", "--help").stdout
+    assert "Commands" in run("help").stdout
+    script = run("completion", "zsh").stdout
+    assert "_XDLC_COMPLETE" in script
+    assert "_XDLC_INFO_COMPLETE" in script
+    assert "\\t" not in script
+
+
+def test_exit_codes_are_in_each_help_and_on_their_page() -> None:
+    table = problem_table()["exit_codes"]
+    page = Path(__file__).parents[2] / "docs/reference/exit-codes.md"
+    rows = dict(re.findall(r"^\| (\d+) \| (.*) \|$", page.read_text(), re.M))
+    assert rows == table
+    assert "Exit codes: 0 done, " in " ".join(run("opt", "--help").stdout.split())
+
+
+def test_missing_samples_are_one_line_with_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data" / "raw").mkdir(parents=True)
+    listing = tmp_path / "data" / "list.txt"
+    listing.write_text("".join(f"data/raw/{number}.raw\n" for number in range(16)))
+    (tmp_path / "data" / "raw" / "0.raw").touch()
+    graph = Graph("g")
+    graph.add_input(Tensor("x", (2,), FLOAT32))
+    monkeypatch.chdir(tmp_path / "data")
+    with pytest.raises(StorageError, match="15 other") as caught:
+        read_input_list(Path("list.txt"), graph)
+    assert caught.value.code == "XD803"
+    assert str(tmp_path) in str(caught.value.fix).split()[-5]
+    assert str(tmp_path / "data") not in str(caught.value.fix)
+
+
+def test_a_dlc_is_not_converted_again(tmp_path: Path) -> None:
+    cnn(quantized=False).save(tmp_path / "net.dlc")
+    done = run("convert", "-i", str(tmp_path / "net.dlc"))
+    assert (done.exit_code, "error[XD209]" in done.stderr) == (2, True)
+
+
+def test_info_begins_with_what_runs_on_htp_and_what_is_next(tmp_path: Path) -> None:
+    path = tmp_path / "net.dlc"
+    for quantized, step in ((False, "quantize"), (True, "prepare")):
+        cnn(quantized=quantized).save(path)
+        lines = run("info", str(path)).stdout.splitlines()
+        assert lines[0].startswith("5 of 5 ops on HTP")
+        assert lines[1].startswith(f"next: xdlc {step} {path}")
+        assert "  ops" not in lines
+        assert "  ops" in run("info", str(path), "--ops").stdout.splitlines()
+    assert run("snpe-dlc-info", "-i", str(path)).stdout.startswith("file ")

@@ -1,0 +1,162 @@
+"""Comparison of source, float and quantized models, and of runs on HTP."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from xdlc.api.debugging import engine_of, framework_of
+from xdlc.api.models import executable
+from xdlc.api.verbs import Array, verb
+from xdlc.errors import UsageError
+from xdlc.ir import Model
+from xdlc.options import PathLike, Step
+
+if TYPE_CHECKING:
+    from xdlc.compare.engines import Engine, Values
+
+MOST = 1000
+"""Samples that are compared at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFigures:
+    """Figures of one model; the first has none of a difference.
+
+    Attributes:
+        title: The model and what ran it.
+        bytes: Size of its file.
+        samples: Samples that were compared.
+        db: SQNR of the outputs in dB, of the input of a last Softmax.
+        equal: Share of rows with the same largest element, or of equal labels; None: neither counts.
+        rows: How many rows that share is of.
+        largest: Largest absolute difference.
+        words: What is left of the outputs for an application, as quantizing reports it.
+        score: What the user's metric returns; None without one.
+    """
+
+    title: str
+    bytes: int
+    samples: int
+    db: float | None = None
+    equal: float | None = None
+    rows: int = 0
+    largest: float | None = None
+    words: str = ""
+    score: float | None = None
+
+
+@verb
+def compare(
+    models: Sequence[PathLike],
+    samples: Iterable[Mapping[str, Array] | Array] | PathLike,
+    *,
+    metric: Callable[[Any], float] | str | None = None,
+    soc: str | None = None,
+    step: Step | None = None,
+) -> tuple[ModelFigures, ...]:
+    """Compare models side by side, by what their outputs are used for.
+
+    Args:
+        models: Paths of source models and DLCs of one network, at least one DLC; the first is the reference.
+        samples: Feeds, as for ``quantize``; at most 1000 are compared.
+        metric: A metric of a task, as ``evaluate`` of ``quantize``: a function, or ``FILE.py:FUNCTION``.
+        soc: SoC on whose emulation quantized DLCs run too.
+        step: Called with the title of what is done, the number of runs done and of all (0: not known).
+
+    Raises:
+        UsageError: If no model is a DLC, there are no samples, or the models are not of one network.
+        BackendError: If an engine fails.
+        StorageError: If a file cannot be read.
+    """
+    from xdlc.compare.engines import HostEngine, HtpEngine
+    from xdlc.quant.engine import checked
+    from xdlc.quant.judge import judged
+    from xdlc.quant.samples import read_samples
+
+    paths = [os.fspath(path) for path in models]
+    dlcs = {path: executable(path) for path in paths if os.path.isfile(path) and framework_of(path) is None}
+    if not dlcs:
+        raise UsageError("no model is a DLC", where=", ".join(paths), fix="convert the source model first")
+    base = next(iter(dlcs.values()))
+    graph = base.main
+    feeds = list(islice(read_samples(samples, graph), MOST))
+    if not feeds:
+        raise UsageError("there are no samples", fix="name at least one")
+    outputs = [tensor.name for tensor in graph.outputs]
+    names = list(dict.fromkeys([*judged(graph), *outputs]))
+    evaluate = None if metric is None else checked(metric, "metric")
+    results, rows = [], []
+    with ExitStack() as stack:
+        for path, on_htp in _runs(paths, dlcs, soc):
+            engine: Engine = (
+                HtpEngine(dlcs[path], soc or "") if on_htp else engine_of(path, base, feeds[0], {})
+            )
+            if hasattr(engine, "close"):
+                stack.callback(engine.close)
+            if isinstance(engine, HostEngine):
+                engine.title = os.path.basename(path)
+            missing = [name for name in names if name not in engine.names]
+            if missing:
+                problem = f"{engine.title} has no output {missing[0]!r} of that shape"
+                raise UsageError(problem, where=path, fix="compare models of one network")
+            title = f"{os.path.basename(path)} on {engine.title}" if on_htp else engine.title
+            values = []
+            for number, sample in enumerate(feeds):
+                if step is not None:
+                    step(title, number, len(feeds))
+                values.append(engine.values(sample, names, number))
+            score = None if evaluate is None else evaluate(_run(engine, outputs))
+            size = os.path.getsize(path) if os.path.isfile(path) else 0
+            results.append(values)
+            rows.append(ModelFigures(title, size, len(feeds), score=score))
+    return (
+        rows[0],
+        *(_judged(row, graph, results[0], each) for row, each in zip(rows[1:], results[1:], strict=True)),
+    )
+
+
+def _runs(paths: Sequence[str], dlcs: Mapping[str, Model], soc: str | None) -> Iterable[tuple[str, bool]]:
+    """Yield each model, and with a SoC each quantized DLC once more for the emulation."""
+    for path in paths:
+        yield path, False
+        tensors = dlcs[path].main.tensors.values() if path in dlcs else ()
+        if soc is not None and any(tensor.dtype.is_fixed for tensor in tensors):
+            yield path, True
+
+
+def _run(engine: Engine, outputs: Sequence[str]) -> Callable[[Values], dict[str, Array]]:
+    return lambda feeds: engine.values(feeds, outputs)
+
+
+def _judged(
+    row: ModelFigures, graph: Any, reference: Sequence[Values], results: Sequence[Values]
+) -> ModelFigures:
+    """Return the figures of a model with those of its difference from the reference."""
+    import numpy as np
+
+    from xdlc.compare.figures import Noise
+    from xdlc.quant.judge import OutputJudge, judged_by, parts_of_outputs
+    from xdlc.quant.op_specs import is_real
+
+    verdicts = OutputJudge(parts_of_outputs(graph, reference, {}), reference).score(results).verdicts
+    worst = min(verdicts, key=lambda verdict: verdict.kept, default=None)
+    pairs = [
+        (exact[judged_by(tensor).name], rounded[judged_by(tensor).name])
+        for tensor in graph.outputs
+        if tensor.size and is_real(tensor)
+        for exact, rounded in zip(reference, results, strict=True)
+    ]
+    largest = max((float(np.abs(exact - rounded).max(initial=0.0)) for exact, rounded in pairs), default=None)
+    return replace(
+        row,
+        db=Noise.of(pairs).db if pairs else None,
+        equal=worst.equal if worst else None,
+        rows=worst.rows if worst else 0,
+        largest=largest,
+        words=f"{worst.kind}: {worst}" if worst else "",
+    )

@@ -1,0 +1,57 @@
+"""``xdlc-compare``: models side by side, by what their outputs are used for."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from xdlc.cli import bars, params, text
+from xdlc.cli.tool import show, tool
+from xdlc.errors import UsageError
+
+
+@tool(
+    "xdlc-compare",
+    epilog="The first model is the reference. A source model runs in its framework, a DLC on this machine, "
+    "and with --soc a quantized DLC on the emulation of the SoC too.",
+)
+@click.argument("models", type=params.FilePath(path_type=Path), nargs=-1, required=True)
+@click.option("-l", "--input_list", type=params.INPUT_FILE, required=True, help="Name the list of samples.")
+@click.option(
+    "--metric",
+    metavar="FILE.py:FUNCTION",
+    help="Score each model by FUNCTION(run), as --evaluate does; run(inputs) returns outputs, by name.",
+)
+@click.option("--soc", metavar="NAME", help="Run quantized DLCs on the emulation of this SoC too.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+def main(
+    models: tuple[Path, ...], input_list: Path, metric: str | None, soc: str | None, as_json: bool
+) -> None:
+    """Compare a source model, its DLCs and their runs on HTP side by side."""
+    from xdlc import api
+
+    if len(models) + (soc is not None) < 2:
+        raise UsageError("one model has nothing to be compared with", fix="name two models, or --soc")
+    with bars.steps("running") as step:
+        rows = api.compare(models, input_list, metric=metric, soc=soc, step=step)
+    if as_json:
+        show(json.dumps({"schema": 1, "models": [asdict(row) for row in rows]}, indent=1))
+        return
+    cells = [
+        (
+            text.clean(row.title),
+            "" if row.db is None else f"{row.db:.1f} dB",
+            "" if row.equal is None else f"{row.equal:.1%} of {row.rows}",
+            "" if row.largest is None else f"{row.largest:.3g}",
+            text.size(row.bytes),
+            "" if row.score is None else f"{row.score:.4g}",
+        )
+        for row in rows
+    ]
+    show(f"{rows[0].samples} samples, compared with {text.clean(rows[0].title)}")
+    titles = ("model", "SQNR", "top-1 equal", "largest error", "file", "metric" if metric else "")
+    for line in text.columns([titles, *cells], "  "):
+        show(line)
