@@ -186,7 +186,7 @@ def main() -> int:
     prepare(source)
     builder = "man" if options.man else "html"
     target = options.output or SITE / builder
-    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", builder]
+    command = [sys.executable, "-m", "sphinx", "-q", "-E", "-W", "--keep-going", "-b", builder]
     command += ["-d", str(SITE / "doctrees"), str(source), str(target)]
     code = subprocess.run(command, cwd=ROOT, env={**os.environ, "COLUMNS": "100"}, check=False).returncode
     if not code:

@@ -11,9 +11,10 @@ from typing import Any
 
 import click
 
+from xdlc.cli.help import WHOLE
+
 ROOT = Path(__file__).resolve().parents[1]
 PROBLEMS = ROOT / "xdlc" / "problems.toml"
-_WHOLE = "xdlc.help"  # in the context of a command: its help has all flags
 
 
 def pages() -> dict[str, str]:
@@ -94,7 +95,7 @@ def _tool_page(name: str, command: click.Command) -> str:
 def _help(command: click.Command, path: str, level: int) -> Iterator[str]:
     """Iterate over the lines of a command's help, and of the commands below it."""
     context = click.Context(command, info_name=path)
-    context.meta[_WHOLE] = True
+    context.meta[WHOLE] = True
     formatter = _Markdown(level)
     command.format_help(context, formatter)
     yield re.sub(r"(?:^  xdlc.*\n)+", _as_console, formatter.getvalue(), flags=re.MULTILINE)
