@@ -95,7 +95,7 @@ def test_types_of_single_ports() -> None:
 
 def test_signed_and_wide_ranges_are_kept() -> None:
     model = neurons(dt.SFIXED16, dt.SFIXED16, encoding=ScaleOffset(2.0**-12))
-    with pytest.warns(UserWarning, match="'t1' is fixedPoint16 already"):
+    with pytest.warns(UserWarning, match="'t1' is already fixedPoint16"):
         edited = edit(model, buffer_data_type={"t0": "fixedPoint8", "t1": "fixedPoint16"})
     kind, encoding = forms(edited)["t0"]
     assert kind == "ufixed8"
