@@ -50,7 +50,7 @@ def test_float_io_converts_inside_and_computes_the_same() -> None:
     assert types(edited) == ["Quantize", *types(model), "Dequantize"]
     first = edited.main.ops[0]
     assert first.outputs[0].encoding == model.main.inputs[0].encoding
-    assert first.origin.reason == "use_float_io: callers have 'x' as float32, the graph as ufixed8"
+    assert first.origin.reason == "use_float_io: you pass 'x' as float32, the graph reads ufixed8"
     np.testing.assert_array_equal(CpuSession(edited).run(FEEDS)["y"], CpuSession(model).run(FEEDS)["y"])
 
 
@@ -95,7 +95,7 @@ def test_types_of_single_ports() -> None:
 
 def test_signed_and_wide_ranges_are_kept() -> None:
     model = neurons(dt.SFIXED16, dt.SFIXED16, encoding=ScaleOffset(2.0**-12))
-    with pytest.warns(UserWarning, match="'t1' is fixedPoint16 already"):
+    with pytest.warns(UserWarning, match="'t1' is already fixedPoint16"):
         edited = edit(model, buffer_data_type={"t0": "fixedPoint8", "t1": "fixedPoint16"})
     kind, encoding = forms(edited)["t0"]
     assert kind == "ufixed8"

@@ -100,8 +100,8 @@ def test_ranges_away_from_zero_are_widened_to_it():
         ({"scale": 1e300, "offset": 0}, "float32"),
         ({"scale": 1e-60, "offset": 0}, "float32"),
         ({"scale": 0.1}, "no offset"),
-        ({"scale": 0.1, "offset": 5}, "zero is exact"),
-        ({"scale": 0.1, "offset": -300}, "zero is exact"),
+        ({"scale": 0.1, "offset": 5}, "can represent zero"),
+        ({"scale": 0.1, "offset": -300}, "can represent zero"),
         ({"scale": 0.1, "offset": -3, "symmetric": True}, "is symmetric"),
     ],
 )

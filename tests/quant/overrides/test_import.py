@@ -62,7 +62,7 @@ def test_a_product_whose_sum_is_stored_alone_is_left_over(model, samples):
     assert "product" not in quantized.main.tensors
     args = quantized.metadata["history"][-1]["args"]
     # Filled are c1, r1, c2, r2, flat, total, y, and three weights with biases.
-    assert args["quantization_overrides"] == "1 matched, 13 filled, 1 left"
+    assert args["quantization_overrides"] == "1 matched, 13 filled, 1 unused"
 
 
 def test_names_inside_of_fused_operations_are_left_over(model, samples):
@@ -70,12 +70,12 @@ def test_names_inside_of_fused_operations_are_left_over(model, samples):
     overrides = file({"alias": affine(0.5, 0), "inner": affine(1)})
     quantized = quantize(model, samples, quantization_overrides=overrides)
     assert quantized.main.tensors["r1"].encoding == ScaleOffset(0.5, 0)
-    assert quantized.metadata["history"][-1]["args"]["quantization_overrides"].endswith("1 left")
+    assert quantized.metadata["history"][-1]["args"]["quantization_overrides"].endswith("1 unused")
 
 
 def test_two_names_of_one_tensor_have_one_encoding(model, samples):
     model.metadata["tensors"] = {"net": {"r1": ["r1", "alias"]}}
-    with pytest.raises(UsageError, match="another encoding"):
+    with pytest.raises(UsageError, match="also sets"):
         quantize(model, samples, quantization_overrides=file({"alias": affine(1), "r1": affine(2)}))
 
 
@@ -94,7 +94,7 @@ def test_weights_of_sixteen_bits_take_activations_of_as_many(model, samples):
     wide = {"c1": affine(0.001, -30000, 16)}
     found = quantize(model, samples, quantization_overrides=file(wide, weights)).main.tensors
     assert (found["c1_w"].dtype, found["c1_w"].encoding) == (SFIXED16, ScaleOffset(1e-4))
-    with pytest.raises(UsageError, match="activations of 8 bits") as caught:
+    with pytest.raises(UsageError, match="8-bit activations") as caught:
         quantize(model, samples, quantization_overrides=file({}, weights))
     assert "param_encodings 'c1_w'" in caught.value.where
 
@@ -183,11 +183,11 @@ def test_many_names_that_match_nothing_are_counted(model, samples):
         (file({}, {"c1_w": affine(1, -(2**31), 32, True)}), "2, 4, 8 or 16"),
         (file({}, {"c1_w": rows([1, 2])}), "8 output channels"),
         (file({}, {"c1_b": affine(1, -3, 32)}), "a bias needs 8 bits, or 32"),
-        (file({}, {"c1_b": rows([1, 2], 32)}), "2 scales for 8"),
+        (file({}, {"c1_b": rows([1, 2], 32)}), "2 scales, but 8"),
         (file({"net.0 output " + "9" * 5000: affine(1)}), "has no tensor"),
         (
             {"encodings": [{"name": "c1_w", "output_dtype": "uint8", "y_scale": [1], "axis": 0}]},
-            "1 scales; .* has 8 output channels",
+            "1 scales, but .* has 8 output channels",
         ),
         (
             {"encodings": [{"name": "c1_w", "output_dtype": "int8", "y_scale": [1] * 8, "axis": 1}]},
@@ -301,7 +301,7 @@ def test_names_are_also_of_modules(model, samples, activations, params, expected
 def test_the_inside_of_a_fused_operation_is_no_output_of_a_module(model, samples):
     given = file({"net.2": affine(0.25, 0)})
     quantized = quantize(traced(model, NODES), samples, quantization_overrides=given)
-    assert quantized.metadata["history"][-1]["args"]["quantization_overrides"].endswith("1 left")
+    assert quantized.metadata["history"][-1]["args"]["quantization_overrides"].endswith("1 unused")
     with pytest.raises(UsageError, match=r"has no tensor 'net\.9'"):
         quantize(model, samples, quantization_overrides=file({"net.9": affine(0.25, 0)}))
 

@@ -183,7 +183,7 @@ def test_encodings_of_the_norm_and_of_a_merged_bias_have_no_effect(tmp_path):
     for name in ("gamma", "b"):
         found, notes = quantized(path, file([0.5] * CHANNELS, bits=32, name=name))
         assert found["w"].encoding.scales[0] < 0.5
-        assert any("1 left" in note for note in notes)
+        assert any("1 unused" in note for note in notes)
 
 
 def test_a_norm_by_the_path_of_its_module_is_not_the_layer_before_it(tmp_path):
@@ -196,7 +196,7 @@ def test_a_norm_by_the_path_of_its_module_is_not_the_layer_before_it(tmp_path):
     path = network(tmp_path / "m.onnx", nodes)
     found, notes = quantized(path, file([0.5], name="bn1.weight"))
     assert found["w"].encoding.scales[0] < 0.5
-    assert any("0 matched, " in note and "1 left" in note for note in notes)
+    assert any("0 matched, " in note and "1 unused" in note for note in notes)
     found, _ = quantized(path, file(scales_of(WEIGHT), name="conv1.weight"))
     np.testing.assert_allclose(found["w"].encoding.scales, scales_of(WEIGHT) * np.abs(FACTORS), rtol=2e-7)
 

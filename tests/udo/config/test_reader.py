@@ -223,7 +223,7 @@ def test_fields_of_ours(tmp_path: Path) -> None:
             '"data_type": "FLOAT_32"',
             '"per_core_data_type": {"CPU": "FLOAT_32"}',
             ("CPU",),
-            "per_core_data_type of input 0 of operator 'Blur' is read as per_core_data_types",
+            "xdlc reads per_core_data_type of input 0 of operator 'Blur' as per_core_data_types",
         ),
         (
             '"Operators"',
@@ -277,7 +277,7 @@ def test_xml_is_told_by_its_content(tmp_path: Path) -> None:
     assert (config.collections[0].package, config.places) == ("P", {(0, 0): f"{path}:2"})
     assert config.notices == ()
     path.write_text(path.read_text().replace(' Domain="d" Version="1.0"', ""))
-    assert read_config(path).notices == (f"{path}:1: <OpDefCollection> has no Version: 1.0 is taken",)
+    assert read_config(path).notices == (f"{path}:1: <OpDefCollection> has no Version: xdlc uses 1.0",)
     path.write_text("<OpDefCollection\n")
     with pytest.raises(ModelError, match="well-formed"):
         read(path)

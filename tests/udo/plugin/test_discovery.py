@@ -111,8 +111,8 @@ def test_a_changed_file_is_read_again(tmp_path):
         ),
         (plugin_text(more="def __init__(self, x): pass"), ":8: plugin Mine, __init__", "TypeError"),
         ("Mine = 3\n", "", "mine.py:Mine is the int 3, not a plugin"),
-        ("class Mine: pass\n", "", "is the type Mine, no plugin"),
-        ("Mine = Plugin\n", "", "is the type Plugin, no plugin"),
+        ("class Mine: pass\n", "", "is the type Mine, not a plugin"),
+        ("Mine = Plugin\n", "", "is the type Plugin, not a plugin"),
         (plugin_text(name="Mine2"), "", "there is no 'Mine' in"),
     ],
 )
@@ -139,7 +139,7 @@ def test_a_broken_file_is_not_remembered(tmp_path):
         ("no_such_module:Mine", UsageError, "there is no module 'no_such_module'"),
         ("no_such.module:Mine", UsageError, "there is no module 'no_such.module'"),
         (".relative:Mine", UsageError, "raised"),
-        ("json:JSONDecoder", UsageError, "no plugin"),
+        ("json:JSONDecoder", UsageError, "not a plugin"),
         ("json:", UsageError, "names no plugin"),
         (":Mine", UsageError, "names no plugin"),
         ("/none/mine.py:Mine", StorageError, "cannot be read"),
@@ -241,7 +241,7 @@ def test_installed_plugins_are_used_unless_they_are_named(tmp_path, monkeypatch)
     notes: list[str] = []
     (op,) = plugin_ops([], True, notes.append).ops
     assert notes == []
-    assert op.installed == ("plugin Mine is in use: entry point 'entry0' of my-ops 2.1",)
+    assert op.installed == ("xdlc uses plugin Mine: entry point 'entry0' of my-ops 2.1",)
     assert plugin_ops([], False).ops == ()
     (op,) = plugin_ops(["their_ops:Mine"], True).ops
     assert not op.installed
@@ -252,7 +252,7 @@ def test_installed_plugins_are_used_unless_they_are_named(tmp_path, monkeypatch)
     [
         ("no_such_ops:Mine", "raised ModuleNotFoundError"),
         ("json:Mine", "raised AttributeError"),
-        ("json:JSONDecoder", "entry point 'entry0' of my-ops 2.1 is the type JSONDecoder, no plugin"),
+        ("json:JSONDecoder", "entry point 'entry0' of my-ops 2.1 is the type JSONDecoder, not a plugin"),
         ("broken_ops:Mine", "raised ZeroDivisionError"),
     ],
 )
@@ -281,7 +281,7 @@ def test_plugins_of_a_real_installation(tmp_path, monkeypatch, models):
     path = models.save(model)
     notes: list[str] = []
     assert [op.package for op in api.convert(path, notify=notes.append).main.ops] == ["Pack"]
-    assert "plugin Mine is in use: entry point 'mine' of real-ops 1.2; 1 op is Pack::Mine" in notes
+    assert "xdlc uses plugin Mine: entry point 'mine' of real-ops 1.2; 1 op is Pack::Mine" in notes
     with pytest.raises(XdlcError):
         api.convert(path, no_plugins=True)
     other = models.save(models.make([helper.make_node("Relu", ["x"], ["y"])], {"x": [2]}, {"y": [2]}))
@@ -297,7 +297,7 @@ def test_a_class_may_be_given_itself():
         outputs = ("y",)
 
     assert plugin_ops([Mine], False).ops[0].source.startswith("plugin Mine (test_discovery.py:")
-    with pytest.raises(UsageError, match="a plugin is the type int, no plugin"):
+    with pytest.raises(UsageError, match="a plugin is the type int, not a plugin"):
         plugin_ops([int], False)
 
 

@@ -94,7 +94,7 @@ def test_a_bias_counts_as_channels():
         ("NC1HWC0", (2, 3, 4), "float32", "1, 2 or 4 axes, not 3"),
         ("NC1HWC0", (), "float32", "1, 2 or 4 axes, not 0"),
         ("FRACTAL_Z", (5,), "float32", "2 or 4 axes, not 1"),
-        ("FRACTAL_Z", (1, 2, 3, 4, 5), "float32", "not of 5"),
+        ("FRACTAL_Z", (1, 2, 3, 4, 5), "float32", "not 5"),
         ("NC1HWC0", (1, 2, 3, 4), "float64", "elements of 8 bytes"),
         ("FRACTAL_Z", (1, 2, 3, 4), "int64", "elements of 8 bytes"),
     ],

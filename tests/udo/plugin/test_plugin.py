@@ -180,7 +180,7 @@ def test_parse_params_may_begin_with_what_is_read_by_names():
         ),
         ("infer_shape_and_type", "return op.inputs[0].shapes", "raised AttributeError", 11),
         ("infer_shape_and_type", "return (2, 3)", r"returned \(2, 3\)", 3),
-        ("infer_shape_and_type", "return [op.inputs[0]] * 2", "returned 2 outputs of 1", 3),
+        ("infer_shape_and_type", "return [op.inputs[0]] * 2", "returned 2 outputs instead of 1", 3),
         (
             "infer_shape_and_type",
             "return with_shape(op.inputs[0], (2, 0))",
@@ -252,7 +252,7 @@ def test_accepts_must_answer_yes_or_no(tmp_path):
         ("formats = ('ND', ['ND'])", "formats of inputs are 'ND'"),
         ("formats = (['NC'], ['ND'])", "there is no format 'NC'"),
         ("formats = (['FRACTAL_Z'], ['ND'])", "FRACTAL_Z is not a format of inputs"),
-        ("weight_formats = ['FRACTAL_Z']", "holds 1 formats for 0 static inputs: none"),
+        ("weight_formats = ['FRACTAL_Z']", "has 1 formats for 0 static inputs: none"),
         ("weight_formats = {'w': 'FRACTAL_Z'}", "which is not an input"),
         ("weight_formats = 'FRACTAL_Z'", "weight_formats is 'FRACTAL_Z'"),
         (
@@ -263,7 +263,7 @@ def test_accepts_must_answer_yes_or_no(tmp_path):
         ("config = 3; inputs = outputs = ()", "config is 3"),
         ("config = 'mine.xml'", "inputs excludes config"),
         ("inputs = [Input('x', layout='NWHC')]", "layout of x is 'NWHC'"),
-        ("inputs = [Input('x', layout='NHWC')]; formats = (['NC1HWC0'], ['ND'])", "made from NCHW"),
+        ("inputs = [Input('x', layout='NHWC')]; formats = (['NC1HWC0'], ['ND'])", "needs NCHW"),
         ("params = {'class': Int(0)}", "'class'"),
         ("version = 1", "version is 1"),
         ("config = 'missing.xml'; inputs = outputs = ()", "cannot be read"),

@@ -158,7 +158,7 @@ def test_features_that_weights_do_not_take_are_refused() -> None:
     with pytest.raises(ConstraintError) as caught:
         edit(cnn(quantized=True), input_dimensions={"x": (1, 12, 12, 4)})
     said = str(caught.value)
-    assert "op 'fullyconnected_y' (FullyConnected): it requires 128 elements a row, but would get 288" in said
+    assert "op 'fullyconnected_y' (FullyConnected): it needs 128 elements a row, but would get 288" in said
     assert "fix: convert the source model again" in said
     with pytest.raises(ConstraintError, match="its weights need 4 channels, not 3"):
         edit(cnn(quantized=True), input_dimensions={"x": (1, 8, 8, 3)})
@@ -277,7 +277,7 @@ def test_rules(
             [(1, 4, 2)],
             {"operation": u32(0)},
             (1, 6, 2),
-            "constant 'c0' was",
+            "constant 'c0' belongs",
         ),
         ("Prelu", [(1, 4, 2), (4, 1)], [(1, 4, 2)], {}, (1, 6, 2), "constant 'c0' belongs to the old"),
         ("Concat", [(1, 4, 2), (1, 4, 2)], [(1, 4, 4)], {"axis": u32(2)}, (1, 6, 2), "do not fit together"),
@@ -287,7 +287,7 @@ def test_rules(
             [(1, 2), (1, 6)],
             {"axis": u32(1), "split_index": numbers(2)},
             (1, 12),
-            "leaves open",
+            "is unknown",
         ),
         (
             "Split",
@@ -295,7 +295,7 @@ def test_rules(
             [(1, 4), (1, 4)],
             {"axis": u32(1), "split_index": numbers(4)},
             (1, 9),
-            "leaves open",
+            "is unknown",
         ),
         ("TopK", [(1, 8)], [(1, 8), (1, 8)], {"k": u32(8)}, (1, 12), "may mean all or this number"),
         ("TopK", [(1, 8)], [(1, 5), (1, 5)], {"k": u32(5)}, (1, 4), "it selects 5 of 4"),
@@ -313,7 +313,7 @@ def test_rules(
             [(1, 6, 6, 2)],
             {},
             (1, 5, 5, 2),
-            "it resizes 4 to 6, and 5 to nothing whole",
+            "it resizes 4 to 6, so 5 may become nothing whole",
         ),
         (
             "SpaceToDepth",
