@@ -161,11 +161,11 @@ def each_problem(error: XdlcError) -> tuple[XdlcError, ...]:
     return error.problems if isinstance(error, ProblemList) else (error,)
 
 
-def nearest_names(name: str, names: Iterable[str], *, most: int = 3, cutoff: float = 0.7) -> str:
+def nearest_names(name: str, names: Iterable[str], *, most: int = 3, cutoff: float = 0.6) -> str:
     """Return ``"nearest: a, b"`` for names close to ``name``, or an empty string.
 
-    Of very many names, and of very long ones, only those of about its length are compared: untrusted input
-    may have both.
+    Short names must begin alike: ``gpu`` is not near ``cpu``. Untrusted input may have very many names, or
+    very long names: the function then compares names of about the same length only.
 
     Example:
         >>> nearest_names("sm8560", ["sm8550", "sm8650", "qcs6490"])
@@ -178,8 +178,10 @@ def nearest_names(name: str, names: Iterable[str], *, most: int = 3, cutoff: flo
     count = _MOST_COMPARED // max(len(name), 1) ** 2
     close = nsmallest(count, names, key=lambda candidate: abs(len(candidate) - len(name)))
     lowered = {candidate.lower(): candidate for candidate in close}
-    found = difflib.get_close_matches(name.lower(), lowered, n=most, cutoff=cutoff)
-    return f"nearest: {', '.join(lowered[match] for match in found)}" if found else ""
+    near = difflib.get_close_matches(name.lower(), lowered, n=most, cutoff=cutoff)
+    sure = difflib.get_close_matches(name.lower(), near, n=most, cutoff=0.7)
+    matches = [match for match in near if match in sure or match[:1] == name[:1].lower()]
+    return f"nearest: {', '.join(lowered[match] for match in matches)}" if matches else ""
 
 
 def size(nbytes: int) -> str:

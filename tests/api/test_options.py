@@ -207,7 +207,7 @@ def test_errors_speak_python_to_python_and_flags_to_tools(models: Any, tmp_path:
     result = CliRunner().invoke(
         quant, ["-i", str(dlc), "-l", str(tmp_path / "s.npz"), "--weights_bitwidth", "16"]
     )
-    assert result.stderr.startswith("xdlc-quantize: error[XD200]: --weights_bitwidth: ")
+    assert result.stderr.startswith("xdlc-quantize: error[XD214]: --weights_bitwidth: ")
     assert "--act-bitwidth 16 too, or --weights_bitwidth 8" in result.stderr
 
 

@@ -123,7 +123,7 @@ def test_parts_are_cached_if_asked_for(tmp_path: Path) -> None:
     words = ["--input-dlc", path, "--htp-socs", "sm8650"]
     result = invoke(*words, code=5)
     assert "op 'softmax_s' (Softmax)" in result.output
-    assert "--partition caches" in result.stderr
+    assert "--partition compiles" in result.stderr
     result = invoke(*words, "--partition")
     assert "sm8650: HTP runs 3 of 4 ops, in 2 partition(s)" in result.stderr
     assert "are outputs now: 'a'" in result.stderr

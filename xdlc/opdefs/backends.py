@@ -68,7 +68,7 @@ def unknown(names: Iterable[str]) -> list[tuple[str, str]]:
 
     Example:
         >>> unknown(["CPU", "Htp"])
-        [('Htp', 'nearest: HTP')]
+        [('Htp', 'nearest: HTP, HTA')]
     """
     return [
         (name, nearest_names(name, NAMES, most=2) or f"use one of {', '.join(NAMES)}")

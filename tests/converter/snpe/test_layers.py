@@ -277,7 +277,7 @@ def test_windows_of_damaged_files_are_refused(attributes, problem):
 def test_slices_of_damaged_files_are_refused():
     net = Net(1, 4)
     net.layer("Slice", [(1, 2), (1, 2)], {"axis": 1, "slice_points": [-2]})
-    with pytest.raises(UnsupportedOp, match="has the points"):
+    with pytest.raises(UnsupportedOp, match="has points"):
         translate(net.model())
 
 

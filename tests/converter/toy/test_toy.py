@@ -171,7 +171,7 @@ def test_an_attribute_that_no_importer_reads_is_an_error_of_the_handler(toy):
     def wrong(node, g):
         return g("Relu", node.inputs, colour=1)
 
-    with pytest.raises(AssertionError, match=r"Relu is applied with \['colour'\]"):
+    with pytest.raises(AssertionError, match=r"Relu gets \['colour'\]"):
         convert(toy("input x 3\nw: Wrong x -> y\noutput y\n"))
 
 

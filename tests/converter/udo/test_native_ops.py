@@ -72,7 +72,7 @@ def test_older_names_of_an_operation_stand_for_it(tmp_path: Path) -> None:
         ),
         (
             custom("Softmax", [place("x"), place("w")], [place("y")], param("axis", UINT32), native=True),
-            r"input 1 \('w'\) is omitted",
+            r"input 1 \('w'\) is missing",
         ),
         (
             custom("Softmax", [place("x", layout="NCHW")], [place("y")], param("axis", UINT32), native=True),

@@ -248,7 +248,7 @@ def test_layouts_are_permuted_with_a_reason(tmp_path: Path) -> None:
     assert made.outputs[0].shape == (1, 4, 5, 7)
     reasons = [each.origin.reason for each in model.main.ops if each.type == "Transpose"]
     assert reasons == [
-        "Pkg::Paint wants input `image` in NHWC",
+        "Pkg::Paint needs input `image` in NHWC",
         "output 'y' keeps the source's axis order",
     ]
 
@@ -305,14 +305,14 @@ def test_integers_are_cast_to_what_the_definition_takes(tmp_path: Path) -> None:
     ]
     reasons = [each.origin.reason for each in model.main.ops if each.type == "Cast"]
     assert reasons == [
-        "Pkg::Pick wants input `at` as int32",
+        "Pkg::Pick needs input `at` as int32",
         "Pkg::Pick outputs int32, the model has int64",
     ]
 
 
 def test_two_packages_with_one_type_need_a_choice(tmp_path: Path) -> None:
     other = custom("Scale", [place("x")], [place("y")], param("factor", FLOAT32), package="Other")
-    with pytest.raises(UnsupportedOp, match="Pkg::Scale and Other::Scale both"):
+    with pytest.raises(UnsupportedOp, match="Pkg::Scale and Other::Scale match"):
         converted(tmp_path, scale_model(factor=1.0), SCALE, other)
     narrow = custom("Scale", [place("x")], [place("y")], package="Other")
     assert custom_op(converted(tmp_path, scale_model(factor=1.0), narrow, SCALE)).package == "Pkg"

@@ -134,7 +134,7 @@ def test_parts_in_order_compute_what_the_graph_does(drawn: tuple[Graph, set[str]
     ("results", "said"),
     [
         ({}, "expected output 'v1' of shape [1, 4]"),
-        ({"v1": np.zeros((1, 5), np.int32)}, "got [1, 5]"),
+        ({"v1": np.zeros((1, 5), np.int32)}, "found [1, 5]"),
     ],
 )
 def test_a_cache_that_gives_something_else_is_refused(results: dict[str, Any], said: str) -> None:
@@ -181,7 +181,7 @@ def test_parts_that_are_not_theirs_are_refused() -> None:
     graph = build([(0, 0), (1, 1)])
     for partitions, said in (
         ({"p": ["op9"]}, "has no such op"),
-        ({"p": ["op0"], "q": ["op0"]}, "has it in partition 'p' already"),
+        ({"p": ["op0"], "q": ["op0"]}, "already has it in partition 'p'"),
     ):
         with pytest.raises(ContainerError, match=said):
             schedule(graph, partitions)

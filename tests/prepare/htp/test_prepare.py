@@ -92,7 +92,7 @@ def test_identical_cache_is_kept_and_another_of_ours_is_replaced_with_a_reason()
     assert [seen[1:] for seen in steps] == [(0, 2), (1, 2), (1, 2), (2, 2), (2, 2)]
     assert [soc in title for soc, (title, *_) in zip((*SOCS, ""), steps[:4:2], strict=False)] == [True, True]
     assert (second.done, second.kept, second.failed) == (("sm8550", "sm8650"), ("sm8650",), ())
-    assert second.notices == ("sm8650: htp.cache.sm8650.0 is kept: it is up to date",)
+    assert second.notices == ("sm8650: xdlc keeps htp.cache.sm8650.0: it is up to date",)
     name = "htp.cache.sm8650.0"
     assert second.model.records[name] is first.records[name]
     assert [step["args"]["htp_socs"] for step in second.model.metadata["history"]] == ["sm8650", "sm8550"]
