@@ -159,7 +159,7 @@ def main(
     input_dimensions: tuple[str, ...],
     **options: Any,
 ) -> None:
-    """Run a DLC on inputs from files; with --samples, take a source model through all steps.
+    """Run a DLC on inputs from files, or take a source model through all steps.
 
     Every line of the input list is one inference. xdlc writes its outputs as files. With --samples, xdlc
     converts, quantizes, prepares and measures the model, and prints how good it is, where it runs, and what
