@@ -362,8 +362,7 @@ def page(rows: Mapping[str, Mapping[str, Any]]) -> str:
 _ABOUT = """\
 # Gallery: real models on {soc}
 
-You see what to expect: each model is converted, quantized with the defaults, and compiled for {soc}.
-`scripts/gallery.py` measures the models and writes this page.
+`scripts/gallery.py` converts each model, quantizes it with the defaults, compiles it for {soc}, and writes this page.
 
 - **8-bit**, **16-bit**: dB of the worst output with activations of 8 and of 16 bits; weights have 8 bits. The float DLC is the
   reference. 20 dB is an error of a tenth, 40 dB an error of a hundredth.
