@@ -168,9 +168,8 @@ def main(
     if svg is not None and samples is None:
         raise UsageError("--svg draws the steps of --samples", fix="omit --svg, or add --samples")
     if samples is not None:
-        if input_list is not None:
-            problem = "--samples and --input-list exclude each other"
-            raise UsageError(problem, fix="omit --samples for a DLC, --input-list for a source model")
+        if wrong := params.typed({*options, "input_list", "runtime", "input_names"} - {"soc"}):
+            raise UsageError(f"{wrong[0].opts[-1]} has no effect with --samples", fix="omit one of the two")
         _all_steps(source, samples, output_dir, options["soc"], svg)
         return
     if input_list is None:
