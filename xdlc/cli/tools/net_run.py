@@ -237,7 +237,7 @@ def _all_steps(source: Path, samples: Path, folder: Path, soc: str | None, svg: 
     result(**built.as_dict())
     if svg is not None:
         replace_text(svg, pipeline(built.as_dict()))
-    pictures = [svg] if svg is not None else []
+    pictures = [str(svg)] if svg is not None else []
     for path in (*(stage.path for stage in built.stages[1:]), built.report, *pictures):
         written(Path(path))
     show(str(built))
