@@ -319,18 +319,20 @@ def _met(results: list[list[Array]], labels: Array) -> float:
 
 def _prepared(model: Any) -> dict[str, Any]:
     import xdlc
+    from xdlc import api
+    from xdlc.errors import raise_all
 
-    notes: list[str] = []
     facts: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "net.dlc"
         model.save(path)
         facts["dlc_bytes"] = path.stat().st_size
-        prepared = xdlc.prepare(model, [SOC], partition=True, verify=False, notify=notes.append)
-        prepared.save(path)
+        prepared = api.prepare_all(model, [SOC], partition=True, verify=False)
+        raise_all(prepared.problems)
+        prepared.model.save(path)
         facts["cache_bytes"] = path.stat().st_size - facts["dlc_bytes"]
-    count = next(filter(None, (re.search(r"(\d+) of (\d+) ops are cached", note) for note in notes)))
-    facts["on_htp"] = [int(count[1]), int(count[2])]
+    plan = prepared.plans[0]
+    facts["on_htp"] = [plan.cached, plan.cached + len(plan.left)]
     try:
         report = xdlc.cost(model, [SOC]).as_dict()
     except xdlc.XdlcError as error:

@@ -40,10 +40,10 @@ def shown(command: click.Command) -> dict[str, click.Option]:
 
 
 @pytest.mark.parametrize("command", [*commands()], ids=lambda command: str(command.name))
-def test_each_tool_has_a_page_and_two_examples_that_are_read(command: click.Command) -> None:
+def test_each_tool_has_a_page_and_examples_that_are_read(command: click.Command) -> None:
     entry = TABLE["tools"][command.name]
     assert (DOCS / f"{entry['page']}.md").is_file(), entry["page"]
-    assert len(entry["examples"]) >= 2
+    assert len(entry["examples"]) in (2, 3)
     for example in entry["examples"]:
         name, *words = shlex.split(example)
         name, words = (words[0], words[1:]) if name == "xdlc" else (name.removeprefix("xconv-"), words)

@@ -104,6 +104,8 @@ def test_each_tool_has_json() -> None:
 def test_json_of_tools() -> None:
     passes = json.loads(run("opt", "--list", "--json").stdout)
     assert len(passes["lines"]) > 10
+    assert json.loads(run("explain", "XD104", "--json=true").stdout)["explanations"]
+    assert run("opt", "--help", "--json").stdout == run("opt", "--help").stdout
     found = json.loads(run("explain", "--json", "XD104", "5005").stdout)
     assert [entry["subject"][:5] for entry in found["explanations"]] == ["XD104", "5005 "]
 

@@ -86,6 +86,10 @@ def compare(
     dlcs = {path: executable(path) for path in paths if os.path.isfile(path) and framework_of(path) is None}
     if not dlcs:
         raise UsageError("no model is a DLC", where=", ".join(paths), fix="convert the source model first")
+    runs = list(_runs(paths, dlcs, soc))
+    if len(runs) < 2:
+        fix = "name a second model, or a SoC for a quantized DLC"
+        raise UsageError("one model has nothing to be compared with", where=paths[0], fix=fix)
     base = next(iter(dlcs.values()))
     graph = base.main
     feeds = list(islice(read_samples(samples, graph), MOST))
@@ -96,7 +100,7 @@ def compare(
     evaluate = None if metric is None else checked(metric, "metric")
     results, rows = [], []
     with ExitStack() as stack:
-        for path, on_htp in _runs(paths, dlcs, soc):
+        for path, on_htp in runs:
             engine: Engine = (
                 HtpEngine(dlcs[path], soc or "") if on_htp else engine_of(path, base, feeds[0], {})
             )

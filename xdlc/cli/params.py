@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Union, get_args, get_origin
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from xdlc.errors import StorageError, UsageError
@@ -376,6 +377,16 @@ def all_of(*decorators: Decorator) -> Decorator:
 def stated(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that the command line has."""
     return {name: value for name, value in options.items() if value not in (None, (), {})}
+
+
+def typed(names: Collection[str]) -> list[click.Parameter]:
+    """Return the options of these names that the user wrote."""
+    context = click.get_current_context()
+    return [
+        param
+        for param in context.command.params
+        if param.name in names and context.get_parameter_source(param.name) == ParameterSource.COMMANDLINE
+    ]
 
 
 def long_flag(name: str, option: Option) -> str:

@@ -181,12 +181,12 @@ def _long_flag(option: click.Parameter) -> str:
 
 def _form(param: click.Parameter, name: str | None = None) -> str:
     """Return an option with a placeholder for its values, like ``--name INTEGER``."""
-    if isinstance(param, click.Argument):
-        return name_of(param)
     kind = param.type
     shape = param.metavar or _SHAPES.get(kind.name, kind.name.upper())
     if isinstance(kind, click.Choice):
         shape = "|".join(map(str, kind.choices))
+    if isinstance(param, click.Argument):
+        return shape if isinstance(kind, click.Choice) else name_of(param)
     return f"{name or name_of(param)} {shape}"
 
 

@@ -9,7 +9,6 @@ import click
 
 from xdlc.cli import bars, params, text
 from xdlc.cli.tool import result, show, tool
-from xdlc.errors import UsageError
 
 
 @tool(
@@ -29,8 +28,6 @@ def main(models: tuple[Path, ...], input_list: Path, metric: str | None, soc: st
     """Compare a source model, its DLCs and their runs on HTP side by side."""
     from xdlc import api
 
-    if len(models) + (soc is not None) < 2:
-        raise UsageError("one model has nothing to be compared with", fix="name two models, or --soc")
     with bars.steps("running") as step:
         rows = api.compare(models, input_list, metric=metric, soc=soc, step=step)
     result(models=[asdict(row) for row in rows])

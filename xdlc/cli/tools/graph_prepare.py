@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target, derived_path
@@ -253,12 +252,7 @@ def _is_check(flags: Mapping[str, Any]) -> bool:
     Raises:
         UsageError: If options of checking and of compiling are given together.
     """
-    context = click.get_current_context()
-    options = [
-        param
-        for param in context.command.params
-        if param.name in flags and context.get_parameter_source(param.name) == ParameterSource.COMMANDLINE
-    ]
+    options = params.typed(flags)
     check = any(param.name == "check" for param in options)
     wrong = [
         param.opts[-1] for param in options if (param.name not in _WITH if check else param.name in _OWN)

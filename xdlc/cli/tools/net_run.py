@@ -159,7 +159,7 @@ def main(
     input_dimensions: tuple[str, ...],
     **options: Any,
 ) -> None:
-    """Run a DLC on inputs from files; with --samples, take a source model through all steps.
+    """Run a DLC on inputs from files, or take a source model through all steps.
 
     Every line of the input list is one inference. xdlc writes its outputs as files. With --samples, xdlc
     converts, quantizes, prepares and measures the model, and prints how good it is, where it runs, and what
@@ -168,9 +168,8 @@ def main(
     if svg is not None and samples is None:
         raise UsageError("--svg draws the steps of --samples", fix="omit --svg, or add --samples")
     if samples is not None:
-        if input_list is not None:
-            problem = "--samples and --input-list exclude each other"
-            raise UsageError(problem, fix="omit --samples for a DLC, --input-list for a source model")
+        if wrong := params.typed({*options, "input_list", "runtime", "input_names"} - {"soc"}):
+            raise UsageError(f"{wrong[0].opts[-1]} has no effect with --samples", fix="omit one of the two")
         _all_steps(source, samples, output_dir, options["soc"], svg)
         return
     if input_list is None:
@@ -238,7 +237,7 @@ def _all_steps(source: Path, samples: Path, folder: Path, soc: str | None, svg: 
     result(**built.as_dict())
     if svg is not None:
         replace_text(svg, pipeline(built.as_dict()))
-    pictures = [svg] if svg is not None else []
+    pictures = [str(svg)] if svg is not None else []
     for path in (*(stage.path for stage in built.stages[1:]), built.report, *pictures):
         written(Path(path))
     show(str(built))

@@ -292,7 +292,7 @@ def _advice(report: QuantReport) -> Iterator[str]:
     if report.verdict in ("fair", "poor"):
         yield from _remedies(report)
     elif report.verdict != "good":
-        yield f"pass at least {HELD_OUT * LEAST_ROWS} calibration samples, for every {HELD_OUT}th is judged"
+        yield f"pass at least {HELD_OUT * LEAST_ROWS} calibration samples: xdlc judges every {HELD_OUT}th"
     elif not report.lost and not starved and not clipped:
         yield f"outputs are at {_db(report.reached)}; nothing needs to be done"
     if clipped:
