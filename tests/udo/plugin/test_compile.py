@@ -138,7 +138,7 @@ def test_a_missing_compiler_is_told(monkeypatch, tmp_path):
         compile_c(OP, TWICE, entry="twice")
     assert "compute method" in caught.value.fix
     monkeypatch.setenv("CC", "mycc -m32")
-    with pytest.raises(BackendError, match="no C compiler 'mycc -m32', which CC names"):
+    with pytest.raises(BackendError, match="CC names 'mycc -m32', which is not a C compiler"):
         compile_c(OP, TWICE, entry="twice")
     monkeypatch.setenv("CC", "'")
     with pytest.raises(BackendError, match="which is not a command"):
@@ -177,7 +177,7 @@ def test_a_compiler_that_does_not_answer_is_told(monkeypatch, tmp_path):
         ({"timeout": 0}, UsageError, "timeout is 0 s"),
         ({"arguments": "i"}, UsageError, "are 1, and 0 values"),
         ({"source": Path("/none/kernel.c")}, StorageError, "cannot be read"),
-        ({"source": Path(__file__)}, UsageError, "does not have the name of a C file"),
+        ({"source": Path(__file__)}, UsageError, "is not named like a C file"),
     ],
 )
 def test_calls_that_are_wrong(changes, error, problem):

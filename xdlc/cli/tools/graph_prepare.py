@@ -88,8 +88,8 @@ _SEVERAL = {"multiple": True, "callback": None, "type": str}
     "contexts",
     type=params.OUTPUT_FILE,
     metavar="FOLDER",
-    help="Write ONNX models of one EPContext node for onnxruntime's QNN provider, one for each "
-    "graph, with the cache of each SoC next to them.",
+    help="Write an ONNX model with an EPContext node for each graph, for onnxruntime's QNN "
+    "provider. Write the cache of each SoC next to the model.",
 )
 @click.option("--embed-context", is_flag=True, help="With --export-epcontext: put caches into the models.")
 @flags_of(
@@ -178,7 +178,9 @@ def main(
     stored = api.load(source)
     export = partial(_export, source, exported, contexts, embed_context)
     if embed_context and contexts is None:
-        raise UsageError("--embed-context has no effect", fix="add --export-epcontext FOLDER, or omit it")
+        raise UsageError(
+            "--embed-context has no effect", fix="add --export-epcontext FOLDER, or omit --embed-context"
+        )
     if (exported or contexts) and not stored.graphs:
         export(stored, socs or [cache.soc for cache in caches(stored)])
         return
