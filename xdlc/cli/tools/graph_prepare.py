@@ -169,9 +169,9 @@ def main(
             "SDK and loaded by its tool alone; use --partition, which leaves such ops to the CPU"
         )
     if no_verify and verify is not None:
-        raise UsageError("--verify and --no-verify exclude each other", fix="omit one of the two")
+        raise UsageError("--verify and --no-verify exclude each other", fix="omit one flag")
     if no_verify and options["verify_budget"] is not None:
-        raise UsageError("--verify-budget has no effect with --no-verify", fix="omit one of the two")
+        raise UsageError("--verify-budget has no effect with --no-verify", fix="omit one flag")
     dims = params.dims_of(input_names, input_dimensions)
     if memorymapped_buffer_hint:
         notice("--memorymapped-buffer-hint is ignored: a device decides where its buffers are")
@@ -267,7 +267,7 @@ def _is_check(flags: Mapping[str, Any]) -> bool:
     ]
     if wrong and check:
         raise UsageError(
-            f"{wrong[0]} has no effect with --check, which compiles nothing", fix="omit one of the two"
+            f"{wrong[0]} has no effect with --check, which compiles nothing", fix="omit one flag"
         )
     if wrong:
         raise UsageError(f"{wrong[0]} requires --check", fix=f"add --check SOC, or omit {wrong[0]}")
