@@ -42,7 +42,7 @@ def test_all_steps_end_with_one_line_that_says_how_good_where_and_how_much(sourc
     assert "ops on HTP" in line
     assert "MACs" in line
     assert picture.read_text("utf-8").startswith("<svg")
-    names = {"net.dlc", "net_quantized.dlc", "net_cached.dlc", "net_report.html", "samples.txt"}
+    names = {"net.dlc", "net_quantized.dlc", "net_cached.dlc", "net_report.html", "net_samples.txt"}
     assert {path.name for path in folder.iterdir()} == names
     (verdict,) = xdlc.verdicts(folder / "net_cached.dlc", "sm8650")
     assert verdict.usable
@@ -52,6 +52,24 @@ def test_a_folder_without_samples_is_refused(source: Path, tmp_path: Path) -> No
     (tmp_path / "none").mkdir()
     with pytest.raises(UsageError, match="no samples"):
         api.build(source, tmp_path / "none", folder=tmp_path / "all")
+
+
+@pytest.mark.parametrize("words", [["--samples", "none.txt"], ["--soc", "sm1", "--samples", "samples"]])
+def test_wrong_calls_leave_no_files(source: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
+    monkeypatch.chdir(source.parent)
+    before = sorted(source.parent.iterdir())
+    assert CliRunner().invoke(main, ["run", source.name, *words]).exit_code in (2, 8)
+    assert sorted(source.parent.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "words", [["--svg", "way.svg", "-l", "list"], ["--samples", "samples", "-l", "list"]]
+)
+def test_flags_of_a_run_and_of_all_steps_exclude_each_other(source: Path, words: list[str]) -> None:
+    (source.parent / "list").touch()
+    done = CliRunner().invoke(main, ["run", str(source), *words])
+    assert done.exit_code == 2
+    assert "--samples" in done.stderr
 
 
 def test_a_dlc_needs_a_list(source: Path) -> None:

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 import xdlc
 from tests.support.htp_models import needs_htp
 from xdlc.cli.main import main
-from xdlc.errors import UsageError
+from xdlc.errors import StorageError, UsageError
 
 METRIC = (
     "def largest(run):\n    import numpy as np\n    return run({'x': np.ones((1, 8), 'f4')})['y'].argmax()\n"
@@ -43,6 +43,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     xdlc.quantize(model, list(samples)).save(small)
     (folder / "metric.py").write_text(METRIC)
     return {"folder": folder, "models": [source, plain, small], "samples": folder / "samples.npz"}
+
+
+def test_a_file_that_does_not_exist_is_named(files: dict[str, Any]) -> None:
+    with pytest.raises(StorageError, match="cannot be read") as caught:
+        xdlc.compare([files["models"][0], "none.dlc"], files["samples"])
+    assert caught.value.where == "none.dlc"
 
 
 def test_the_first_model_is_the_reference(files: dict[str, Any]) -> None:

@@ -50,7 +50,7 @@ def test_float_io_converts_inside_and_computes_the_same() -> None:
     assert types(edited) == ["Quantize", *types(model), "Dequantize"]
     first = edited.main.ops[0]
     assert first.outputs[0].encoding == model.main.inputs[0].encoding
-    assert first.origin.reason == "use_float_io: you pass 'x' as float32, the graph reads ufixed8"
+    assert first.origin.reason == "use_float_io: 'x' is float32 outside, ufixed8 in the graph"
     np.testing.assert_array_equal(CpuSession(edited).run(FEEDS)["y"], CpuSession(model).run(FEEDS)["y"])
 
 

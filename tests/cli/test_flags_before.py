@@ -64,19 +64,21 @@ def required(param: click.Parameter) -> list[str]:
 @pytest.mark.parametrize("spelled", [str, dashed])
 @pytest.mark.parametrize("tool", BY_TOOL)
 def test_flags_of_before_mean_the_same(tool: str, spelled: Any) -> None:
-    held = command(tool)
-    options = [param for param in held.params if isinstance(param, click.Option)]
-    known = {word: param for param in options for word in (*param.opts, *param.secondary_opts)} | held.aliases
+    tool_command = command(tool)
+    options = [param for param in tool_command.params if isinstance(param, click.Option)]
+    known = {
+        word: param for param in options for word in (*param.opts, *param.secondary_opts)
+    } | tool_command.aliases
     for words, value in BY_TOOL[tool]:
         flag, *values = words.split(" ")
         option = known[dashed(flag)]
         rest = [
             word
-            for param in held.params
+            for param in tool_command.params
             if param.required and param is not option
             for word in required(param)
         ]
-        context = held.make_context(tool, [*rest, spelled(flag), *values])
+        context = tool_command.make_context(tool, [*rest, spelled(flag), *values])
         assert not option.expose_value or text(context.params[str(option.name)]) == value, words
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from xdlc.api.conversion import convert
@@ -99,28 +100,28 @@ def build(
     Raises:
         XdlcError: As ``convert``, ``quantize`` and ``prepare`` do.
     """
-    from xdlc.ir.files import replace_text
+    from xdlc.ir.files import check_readable, make_folder, replace_text
     from xdlc.quant.report import Reporter
+    from xdlc.runtime.htp.cache_verdict import device_soc
 
     source, target = Path(path), Path(folder)
-    stem = source.stem
+    stem, listing = source.stem, Path(samples)
+    device_soc(soc)  # before the long work, as the samples
 
     def quiet(line: str) -> None:
         if notify is not None and line.startswith("warning"):
             notify(line)
 
-    target.mkdir(parents=True, exist_ok=True)
+    names = _files(listing) if listing.is_dir() else []
+    if not names:
+        check_readable(listing)
     plain, small, cached = (target / f"{stem}{end}.dlc" for end in ("", "_quantized", "_cached"))
     model = convert(source, notify=quiet, step=step)
+    make_folder(target)
     save(model, plain)
-    listing = Path(samples)
-    if listing.is_dir():
-        names = sorted(file for file in listing.iterdir() if file.suffix in SUFFIXES)
-        if not names:
-            fix = f"name a folder of files that end in {', '.join(SUFFIXES)}, or a list of samples"
-            raise UsageError("the folder has no samples", where=str(listing), fix=fix)
-        listing = target / "samples.txt"
-        replace_text(listing, "".join(f"{file}\n" for file in names))
+    if names:
+        listing = target / f"{stem}_samples.txt"
+        replace_text(listing, "".join(f"{quote(str(file))}\n" for file in names))
     reporter = Reporter(target / f"{stem}_report.html", title=source.name, progress=None)
     quantized = quantize(model, listing, report=reporter, notify=quiet, step=step, target=soc)
     save(quantized, small)
@@ -148,6 +149,19 @@ def build(
         stages,
         str(target / f"{stem}_report.html"),
     )
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the samples of a folder.
+
+    Raises:
+        UsageError: If it has none.
+    """
+    names = sorted(file for file in folder.iterdir() if file.suffix in SUFFIXES)
+    if not names:
+        fix = f"name a folder of files that end in {', '.join(SUFFIXES)}, or a list of samples"
+        raise UsageError("the folder has no samples", where=str(folder), fix=fix, code="XD205")
+    return names
 
 
 def _bytes(path: Path) -> int:

@@ -74,11 +74,15 @@ def compare(
         StorageError: If a file cannot be read.
     """
     from xdlc.compare.engines import HostEngine, HtpEngine
+    from xdlc.ir.files import check_readable
     from xdlc.quant.engine import checked
     from xdlc.quant.judge import judged
     from xdlc.quant.samples import read_samples
 
     paths = [os.fspath(path) for path in models]
+    for path in paths:
+        if not os.path.isdir(path):
+            check_readable(path)
     dlcs = {path: executable(path) for path in paths if os.path.isfile(path) and framework_of(path) is None}
     if not dlcs:
         raise UsageError("no model is a DLC", where=", ".join(paths), fix="convert the source model first")

@@ -177,7 +177,7 @@ def _set_type(
     if dtype.is_fixed:
         _check_numbers(graph, port, dtype)
         encoding = requested or _encoding(graph, port, dtype)
-    reason = f"{flag}: you pass {port.name!r} as {dtype}, the graph reads {port.dtype}"
+    reason = f"{flag}: {port.name!r} is {dtype} outside, {port.dtype} in the graph"
     inner = split(graph, port)
     port.dtype, port.encoding = dtype, encoding
     is_input = port in graph.inputs

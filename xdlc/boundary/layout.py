@@ -64,7 +64,7 @@ def stated(tensor: Tensor, port: Port, noted: str | None, assumed: str | None, n
     _check_rank(tensor, port.layout)
     if noted is not None and noted != port.layout:
         option = "desired_input_layout" if port.is_input else "desired_output_layout"
-        advice = f"{spell(option)} changes the layout that you pass"
+        advice = f"{spell(option)} sets the layout for your application"
         notify(f"{tensor.name!r} is {port.layout} by the option, but {noted} by the model; {advice}")
     return port.layout
 
@@ -139,7 +139,7 @@ def change(graph: Graph, port: Tensor, have: str | None, want: str | None) -> st
     port.shape = tuple(inner.shape[axis] for axis in axes)
     port.dynamic_axes = tuple(place for place, axis in enumerate(axes) if axis in inner.dynamic_axes)
     back = [axes.index(axis) for axis in range(len(axes))]
-    reason = f"layout: you pass {port.name!r} as {want}, the graph reads {have}"
+    reason = f"layout: {port.name!r} is {want} outside, {have} in the graph"
     perm = u32s(back if port in graph.inputs else axes)
     connect(graph, port, inner, "Transpose", reason, {"perm": perm})
     return want

@@ -40,7 +40,7 @@ _LEVEL = "xdlc.level"
 _WORDS = "xdlc.words"
 _NEXT = "xdlc.next"
 _REPLACED = "xdlc.replaced"
-_JSON, _RESULT = "xdlc.json", "xdlc.result"
+_RESULT = "xdlc.result"
 _SCHEMA = 1
 """Version of the JSON object of --json."""
 _CLOSED_PIPE = 141  # 128 + SIGPIPE, as in a shell
@@ -107,7 +107,10 @@ class Tool(click.Command):
                 returned = super().invoke(ctx)
                 _print_json(ctx)
                 return returned
-        except (click.ClickException, click.Abort, click.exceptions.Exit):
+        except click.exceptions.Exit:
+            _print_json(ctx)
+            raise
+        except (click.ClickException, click.Abort):
             raise
         except BrokenPipeError:
             _stop_at_closed_pipe(ctx)
@@ -191,9 +194,6 @@ def _usage_errors(ctx: click.Context) -> Iterator[None]:
     try:
         with spelling(partial(usage_errors.spelled, ctx)):
             yield
-    except click.exceptions.Exit:
-        _print_json(ctx)
-        raise
     except click.UsageError as error:
         if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
             raise
@@ -282,7 +282,7 @@ def _common_options() -> list[Callable[[Callable[..., None]], Callable[..., None
         return click.option(name, is_flag=True, expose_value=False, callback=callback, help=text)
 
     return [
-        flag("--json", remember(_JSON, True), "Print one JSON object: the result, warnings and problems."),
+        flag("--json", _choose_json, "Print one JSON object: the result, warnings and problems."),
         click.option(
             "--color",
             type=click.Choice(["auto", "always", "never"]),
@@ -314,6 +314,11 @@ def _common_options() -> list[Callable[[Callable[..., None]], Callable[..., None
             help="Print help with all flags, and stop.",
         ),
     ]
+
+
+def _choose_json(ctx: click.Context, _param: click.Parameter, given: bool) -> None:
+    if given and _RESULT not in ctx.meta:
+        begin_json(ctx)
 
 
 def _choose_color(ctx: click.Context, _param: click.Parameter, when: str | None) -> None:

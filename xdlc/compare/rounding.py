@@ -84,7 +84,8 @@ def fault(alone: Alone, *, is_inner: bool) -> tuple[str, float]:
     least = FLOATS if expected == EXACT else min(HALVES, expected - WEIGHTS)
     if weights < least:
         return (
-            f"{least:.1f} dB of the loss come from rounded weights alone, {weights:.1f} dB in floats",
+            f"in floats it is {weights:.1f} dB from the reference, but rounded weights explain only "
+            f"{least:.1f} dB",
             least,
         )
     if not isinstance(tensor.encoding, ScaleOffset):

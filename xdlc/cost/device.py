@@ -226,7 +226,7 @@ def _reason(
     loaded = sum(kernel.traffic.dram_read for kernel in kernels if _WEIGHTS in kernel.operation)
     strided = sum(kernel.traffic.vtcm for kernel in kernels if _STRIDED in kernel.operation)
     is_float = any(tensor.dtype.is_float for op in ops for tensor in op.outputs)
-    rounded = "; 8-bit values halve it" if is_float else ""
+    rounded = "; 8-bit values move half or less" if is_float else ""
     if name == _PORTS and not ops:
         return f"copies inputs and outputs, {size(traffic.dram)}"
     if out:
@@ -239,7 +239,9 @@ def _reason(
     if loaded and 2 * loaded >= traffic.dram and traffic.dram * _DRAM_COSTS >= traffic.vtcm:
         stored = weights // 2 if is_float else weights  # HTP computes in float16
         if stored and loaded > 2 * stored:
-            return f"reads {size(loaded)} for weights of {size(stored)}: xdlc pads channels to {_BLOCK}"
+            return (
+                f"reads {size(loaded)} for weights of {size(stored)}: the compiler pads channels to {_BLOCK}"
+            )
         halved = "; 8-bit weights halve it" if is_float else ""
         return f"reads {size(loaded)} of weights from DRAM{halved}"
     if strided and 2 * strided >= traffic.vtcm:

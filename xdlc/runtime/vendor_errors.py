@@ -270,7 +270,8 @@ def _number_of(name: str) -> int:
 
 def _of_line(text: str) -> Iterator[Explanation]:
     """Yield explanations of a line: of a known text, and of its first error."""
-    if own := re.search(rf"\[({_XDLC})\]", text):
+    own = re.search(rf"\[({_XDLC})\]", text)
+    if own and own[1] in problem_table()["problems"]:
         yield _of_code(own[1])
         return
     table, shown = _table(), text.strip()[:160]

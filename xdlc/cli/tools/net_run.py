@@ -13,7 +13,7 @@ import click
 
 from xdlc.cli import bars, output_path, params
 from xdlc.cli.params import all_of, flags_of, kernel_flags
-from xdlc.cli.tool import notice, show, tool
+from xdlc.cli.tool import notice, result, show, tool, written
 from xdlc.errors import UsageError
 from xdlc.options import options_of
 from xdlc.options.running import KernelOptions, RunOptions
@@ -37,7 +37,10 @@ _PER_OP = ("moderate", "detailed")
     "with commas between them, and __ for a graph to omit. Results then go to OUTPUT/<graph>/Result_N.",
 )
 @params.source(
-    "DLC", "Run this DLC, or with --runtime htp this context binary.", "--container", "--input-dlc"
+    "DLC",
+    "Run this DLC; with --runtime htp also a context binary, with --samples a source model.",
+    "--container",
+    "--input-dlc",
 )
 @params.listing("Run the samples of this list, one a line.")
 @click.option(
@@ -156,11 +159,18 @@ def main(
     input_dimensions: tuple[str, ...],
     **options: Any,
 ) -> None:
-    """Run a DLC on inputs from files.
+    """Run a DLC on inputs from files; with --samples, take a source model through all steps.
 
-    Every line of the input list is one inference. xdlc writes its outputs as files.
+    Every line of the input list is one inference. xdlc writes its outputs as files. With --samples, xdlc
+    converts, quantizes, prepares and measures the model, and prints how good it is, where it runs, and what
+    it costs.
     """
+    if svg is not None and samples is None:
+        raise UsageError("--svg draws the steps of --samples", fix="omit --svg, or add --samples")
     if samples is not None:
+        if input_list is not None:
+            problem = "--samples and --input-list exclude each other"
+            raise UsageError(problem, fix="omit --samples for a DLC, --input-list for a source model")
         _all_steps(source, samples, output_dir, options["soc"], svg)
         return
     if input_list is None:
@@ -221,14 +231,16 @@ def _all_steps(source: Path, samples: Path, folder: Path, soc: str | None, svg: 
     from xdlc.ir.files import replace_text
     from xdlc.page.svg import pipeline
 
+    if svg is not None:
+        output_path.check_target(svg)
     with bars.steps("converting") as step:
-        built = api.build(source, samples, soc or "sm8650", folder, notify=notice, step=step)
-    for stage in built.stages[1:]:
-        show(f"written: {stage.path}")
-    show(f"report: {built.report}")
+        built = api.build(source, samples, soc or params.DEFAULT_SOC, folder, notify=notice, step=step)
+    result(**built.as_dict())
     if svg is not None:
         replace_text(svg, pipeline(built.as_dict()))
-        show(f"picture: {svg}")
+    pictures = [svg] if svg is not None else []
+    for path in (*(stage.path for stage in built.stages[1:]), built.report, *pictures):
+        written(Path(path))
     show(str(built))
 
 

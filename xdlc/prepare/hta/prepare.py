@@ -317,7 +317,7 @@ class _Sections:
         return [
             ConstraintError(
                 f"a border of layers {first}-{last} separates it from a layer that HTA computes together "
-                f"with it: {'; '.join(self.reasons[op])}",
+                f"with it, and HTA does not support it alone: {'; '.join(self.reasons[op])}",
                 where=f"layer {self.given[op]} {op.name!r} ({op.type})",
                 fix="move the border, so that both layers are on one side",
                 node=op.name,

@@ -144,7 +144,7 @@ def _tell(unknown: list[Override], known: Iterable[str], where: str, missing: st
         )
     if missing == "warn":
         for problem in problems:
-            text = str(problem).partition("; to ignore them")[0]
+            text = str(problem).partition("; to ignore it")[0]
             warnings.warn(text, stacklevel=2)
         return
     raise_all(problems, where=where)

@@ -281,7 +281,7 @@ def _why_not(plan: Plan, join: Join) -> tuple[str, Options | None] | None:
             None,
         )
     if join.wide > LARGEST * join.narrow:
-        return "no 16 bits either; keep it float", _in_float(plan, join.op)
+        return "16 bits cannot either; keep it float", _in_float(plan, join.op)
     for op in narrow:
         rule = rule_of(op)
         if op.name in plan.precision.acts:

@@ -27,7 +27,7 @@ def _detections(node: Node, g: Operators, codes: Value, scores: Value, anchors: 
     shape = dims(scores)
     if len(shape) != 3 or dims(codes) != (1, shape[1], 4) or dims(anchors) != (shape[1], 4) or shape[0] != 1:
         raise node.invalid(
-            f"boxes {list(codes.shape)}, scores {list(shape)}, anchors {list(anchors.shape)} differ"
+            f"boxes {list(codes.shape)}, scores {list(shape)}, anchors {list(anchors.shape)} do not fit"
         )
     first = shape[2] - classes  # 1 if the background is a class
     if first not in (0, 1) or classes < 1 or not 0 < most <= 1 << 16:

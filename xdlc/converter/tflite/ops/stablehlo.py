@@ -228,7 +228,7 @@ def _dot_general(node: Node, g: Operators, x: Value, y: Value) -> Value:
         if len(set(used)) != len(used) or any(not 0 <= axis < value.rank for axis in used):
             raise node.invalid(f"axes {used} do not fit rank {value.rank}")
     if len(shared[0]) != len(shared[1]) or len(summed[0]) != len(summed[1]) or x.rank + y.rank > 26:
-        raise node.invalid(f"batch axes {shared} overlap summed axes {summed}")
+        raise node.invalid(f"batch axes {shared} and summed axes {summed} do not fit")
     first = list(ascii_letters[: x.rank])
     second = list(ascii_letters[26 : 26 + y.rank])
     for pair in (shared, summed):

@@ -295,7 +295,7 @@ def _forest(node: Node, kind: str, targets: int) -> Forest:
     try:
         for tree, leaf, target, weight in zip(*places, values.tolist(), strict=True):
             if not 0 <= target < targets or modes[index[tree, leaf]] != "LEAF":
-                raise node.invalid(f"target {target} has a weight at node {leaf} of tree {tree}, no leaf")
+                raise node.invalid(f"node {leaf} of tree {tree} cannot have a weight for target {target}")
             weights.setdefault(index[tree, leaf], []).append((target, weight))
     except (KeyError, ValueError) as error:
         raise node.invalid(f"its weights do not fit its leaves: {error}") from error
