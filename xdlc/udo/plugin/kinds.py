@@ -304,7 +304,7 @@ class Tensor(Kind):
         if self._rank is not None and stored.ndim != self._rank:
             raise UsageError(f"expected a tensor of {self._rank} axes, found shape {list(stored.shape)}")
         if not self.dtype.is_float and not numpy.array_equal(source, stored):
-            raise UsageError(f"expected {self.dtype.name}, found {source.dtype} values that exceed it")
+            raise UsageError(f"{self.dtype.name} cannot hold these values of {source.dtype}")
         return stored
 
     def rank(self) -> int | None:
