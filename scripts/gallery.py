@@ -372,7 +372,7 @@ _ABOUT = """\
 - **Time**: an estimate, with the interval that contains the time of 8 of 10 networks. *Too small* means that the model moves fewer
   bytes than all measured networks.
 
-xdlc calibrates with {calibration} samples and judges others: {judged} photos, photos with words or drawn digits, or the rest of a
+xdlc calibrates with {calibration} samples and judges other samples: {judged} photos, photos with words or drawn digits, or the rest of a
 data set. Models marked * get random numbers: ignore their dB.
 
 | model | source | it finds | 8-bit | 16-bit | task | ops on HTP | source, DLC, cache (KiB) | M MACs | DRAM (KiB) | time (ms) |

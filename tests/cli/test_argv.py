@@ -51,7 +51,7 @@ def small() -> tuple[Tool, dict[str, object]]:
         (["--bits", "9"], "--bits: '9' is not one of '8', '16'\n  fix: write --bits 8|16"),
         (["--brief=2"], "--brief: accepts no value\n  fix: write --brief alone"),
         (["--bits", "8", "9"], "'9' is one value too many for --bits\n  fix: write --bits 8|16"),
-        (["a.dlc"], "'a.dlc' belongs to no option\n  fix: --help lists the options"),
+        (["a.dlc"], "unexpected argument 'a.dlc'\n  fix: --help lists the options"),
         (["--debug", "3"], "--debug accepts no value, found '3'\n  fix: write --debug alone"),
         (
             ["-oss", "--wrong", "3"],

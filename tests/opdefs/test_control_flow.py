@@ -159,7 +159,7 @@ def test_a_graph_cannot_run_itself():
     op(graph, "While", graph.inputs, [Tensor("z", (3,), FLOAT32)], params, name="again", package="xdlc")
     error = only(model)
     assert error.where == "graph 'main_body': op 'again' (While)"
-    assert error.problem.startswith("no graph runs itself: graph 'main_body'")
+    assert error.problem.startswith("graph 'main_body' must not run itself")
 
 
 def chain(depth, calls=1, both=True):

@@ -153,7 +153,7 @@ def test_an_encoding_that_a_definition_does_not_take_is_refused(net, quantized):
     with pytest.raises(ConstraintError) as caught:
         quantized(model, SAMPLES, quantization_overrides=_activation("g", 16, 1e-4))
     assert "'g' has an encoding of 16 bits; the definition supports 'y' as uint8" in caught.value.problem
-    assert caught.value.fix == "give it 8 bits, or widen the definition in the configuration"
+    assert caught.value.fix == "use 8 bits, or widen the definition in the configuration"
 
 
 def test_without_a_definition_an_op_stays_float(net, quantized):

@@ -94,7 +94,7 @@ def compare(
     graph = base.main
     feeds = list(islice(read_samples(samples, graph), MOST))
     if not feeds:
-        raise UsageError("there are no samples", fix="name at least one")
+        raise UsageError("the list has no samples", fix="name at least one sample")
     outputs = [tensor.name for tensor in graph.outputs]
     names = list(dict.fromkeys([*judged(graph), *outputs]))
     evaluate = None if metric is None else checked(metric, "metric")

@@ -152,7 +152,7 @@ def _add_config(options: dict[str, Any], path: PathLike) -> None:
     for name, fits in (("input_dims", same), ("out_name", list(names) == config.outputs)):
         if not fits and (config.shapes if name == "input_dims" else config.outputs):
             both = f"{spell(name)} and {spell('config')} exclude each other"
-            raise UsageError(f"{both} state different things", fix="give one of them")
+            raise UsageError(f"{both} state different things", fix="use only one option")
     options |= {"input_dims": {**dims, **config.shapes}} if config.shapes else {}
     options |= {"out_name": config.outputs} if config.outputs else {}
 
@@ -306,7 +306,7 @@ def draft_udo_config(
     frontend = find_frontend(path)
     if not frontend.has_drafts:
         raise UsageError(
-            f"no definitions are drafted for {frontend.model}", where=str(path), fix="write them, or a plugin"
+            f"no definitions are drafted for {frontend.model}", where=str(path), fix="write a plugin"
         )
     arguments: dict[str, Any] = {**options}
     own = {name: arguments.pop(name) for name in ("weights",) if name in arguments}

@@ -65,7 +65,7 @@ def debug(
 
     first = next(each(), None)
     if first is None:
-        raise UsageError("there are no samples", fix="name at least one", code="XD205")
+        raise UsageError("the list has no samples", fix="name at least one sample", code="XD205")
     reference, candidate = _chosen(source, options)
     with ExitStack() as stack:
         engines = []
@@ -123,7 +123,7 @@ def _check_effects(options: DebugOptions, candidate: Engine, names: Sequence[str
     }
     for option, (has_effect, fix) in needs.items():
         if options.get(option) and not has_effect:
-            raise UsageError(f"{spell(option)} has no effect", fix=f"{fix}, or omit it")
+            raise UsageError(f"{spell(option)} has no effect", fix=f"{fix}, or omit the option")
 
 
 def _reproduce(
@@ -170,10 +170,7 @@ def _reproduce(
         if part is None or not shows(part, reproducer.WHOLE):
             smallest = reproducer.reduced(model, shows)
             if smallest is None:
-                notify(
-                    "no reproducer: the fault depends on which tensors are compared, because those are "
-                    "outputs on HTP"
-                )
+                notify("no reproducer: the fault depends on the compared tensors, which are outputs on HTP")
                 return
             part = smallest.model
         if options.get("noise"):
@@ -212,7 +209,7 @@ def _chosen(model: Model, options: DebugOptions) -> tuple[str, str]:
     if any(tensor.dtype.is_fixed for tensor in model.main.tensors.values()):
         return "float", candidate
     fix = f"name the source model by {spell('reference')}, or a SoC by {spell('soc')}"
-    raise UsageError("nothing can be compared with a float DLC on this machine", fix=fix)
+    raise UsageError("this machine has no engine to compare a float DLC with", fix=fix)
 
 
 def engine_of(text: str, model: Model, feeds: Values, options: DebugOptions) -> Engine:

@@ -95,7 +95,7 @@ class Submissions:
         def late() -> None:
             with starting, suppress(InvalidStateError):
                 problem = f"the run has not ended by its deadline, after {deadline:g} s"
-                future.set_exception(BackendError(problem, fix="give it more time"))
+                future.set_exception(BackendError(problem, fix="raise the time limit"))
 
         def run() -> None:
             with starting:
@@ -163,7 +163,7 @@ class Session:
                 name: arguments.pop(name) for name in options_of(KernelOptions) if name in arguments
             }
             if named and "kernels" in arguments:
-                raise UsageError(f"kernels= excludes {', '.join(named)}", fix="pass one of them")
+                raise UsageError(f"kernels= excludes {', '.join(named)}", fix="pass kernels=, or the options")
             opened = stack.enter_context(kernels(source, **named)) if named else None
             arguments |= {"kernels": opened} if named else {}
             self._engine: Engine = stack.enter_context(chosen.open(source, where, **arguments))
@@ -272,7 +272,7 @@ class Session:
         self._check_open()
         if not self._times_ops:
             raise UsageError(
-                "ops can be timed only on the runtime cpu: the emulation of a device measures no op times",
+                "xdlc times ops on the runtime cpu only, not on the emulation",
                 fix="open the model with the runtime cpu",
             )
         if not isinstance(runs, int) or runs < 1:

@@ -105,7 +105,7 @@ def check_plugin(
         names = " or ".join(f"{plugin}:{candidate.__name__}" for candidate in plugins)
         raise UsageError(
             f"{nodes} nodes of {len(plugins)} plugins cannot be tried",
-            fix=f"name {names}, and 1 to 1000 nodes",
+            fix=f"name {names}; try 1 to 1000 nodes",
         )
     report, taken = PluginReport(plugins[0].__name__), list[bool]()
 

@@ -111,7 +111,7 @@ def order(tensor: Tensor, have: str | None, want: str) -> tuple[int, ...]:
     if have is None:
         raise ConstraintError(
             f"the layout of {tensor.name!r} is not stated, so it cannot become {want}",
-            fix=f"state it: {spell('input_layout')} or {spell('output_layout')} {quote(tensor.name)} LAYOUT",
+            fix=f"add {spell('input_layout')} or {spell('output_layout')} {quote(tensor.name)} LAYOUT",
         )
     if sorted(have) != sorted(want):
         raise ConstraintError(

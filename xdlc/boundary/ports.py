@@ -206,7 +206,7 @@ def _choose(given: list[Request], chosen: dict[tuple[str, str], Request], proble
         other = chosen.setdefault((request.name, request.field), request)
         if other.value != request.value:
             problem = f"{request.name!r} has two values: {request.value} here, {other.value} by {other.where}"
-            problems.append(UsageError(problem, where=request.where, fix="give one of them"))
+            problems.append(UsageError(problem, where=request.where, fix="keep one value"))
 
 
 def _preserve(
@@ -227,7 +227,7 @@ def _preserve(
     ):
         kind, *names = str(text).replace(",", " ").split() or [""]
         if kind not in ("", *_PRESERVED):
-            fix = "write layout or datatype, then names, or omit it"
+            fix = "write layout or datatype, then names, or omit the option"
             raise UsageError(f"{option} cannot keep {kind!r}", fix=fix)
         raise_all([_unknown(name, option, port_names) for name in names if name not in port_names])
         fields = [field for each in _PRESERVED if kind in ("", each) for field in _PRESERVED[each]]

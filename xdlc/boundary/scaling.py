@@ -89,7 +89,7 @@ def _constant(entry: Entry, name: str, numbers: Sequence[float], neutral: float)
         numbers = [held.get(place, neutral) for place in range(port.shape[axis])]
     array = numpy.asarray(numbers, port.dtype.numpy)
     if not numpy.isfinite(array).all():
-        raise ConstraintError(f"{spell(f'input_{name}')} of {port.name!r} has a number beyond {port.dtype}")
+        raise ConstraintError(f"{spell(f'input_{name}')} of {port.name!r} exceeds {port.dtype}")
     return static(entry.graph.unique_name(f"{port.name}_{name}"), array.reshape(shape))
 
 

@@ -145,7 +145,7 @@ class _Reader:
             known = [entry for entry in entries if entry.kind == vendor_flags.LATER]
             needs = " or ".join(entry.flag for entry in known if entry.text.split()[0] in self.then["needs"])
             problem = f"{self.first_later} requires {needs}"
-            self.problems.append(UsageError(problem, fix=f"add {needs}, or omit it"))
+            self.problems.append(UsageError(problem, fix=f"add {needs}, or omit {self.first_later}"))
         if self.source is not None and not self.named and self.spare:
             self.words[self.spare] = self.source.opts[-1]
         raise_all(self.problems)

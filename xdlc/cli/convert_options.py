@@ -129,7 +129,7 @@ def converter_tool(name: str, *importers: Frontend) -> Tool:
             return
         if soc or report or with_cost:
             raise UsageError(
-                "--soc, --report and --cost require --dry-run", fix="add --dry-run, or omit them"
+                "--soc, --report and --cost require --dry-run", fix="add --dry-run, or omit these flags"
             )
         if any(templates):
             _write_templates(path, templates, options)

@@ -37,7 +37,7 @@ def left_over(word: str, before: str, known: Mapping[str, click.Option]) -> Usag
     if option is None and before:
         return UsageError(f"{word!r} is one value too many for {before}", fix=f"omit {word}")
     if option is None:
-        return UsageError(f"{word!r} belongs to no option", fix="--help lists the options")
+        return UsageError(f"unexpected argument {word!r}", fix="--help lists the options")
     if option.is_flag:
         return UsageError(f"{before} accepts no value, found {word!r}", fix=f"write {before} alone")
     return UsageError(f"{word!r} is one value too many for {before}", fix=f"write {_form(option)}")
@@ -83,7 +83,7 @@ def usage_error(error: click.UsageError, ctx: click.Context) -> UsageError:
             if is_source
             else (name_of(param), _form(param))
         )
-        return UsageError(f"{name} is missing", fix=f"give it: {form}", code="XD202")
+        return UsageError(f"{name} is missing", fix=f"add {form}", code="XD202")
     if isinstance(error, click.BadOptionUsage):
         for option in ctx.command.get_params(ctx):
             if error.option_name in (*option.opts, *option.secondary_opts):

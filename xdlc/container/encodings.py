@@ -256,7 +256,7 @@ class EncodingWriter:
             raise ContainerError(
                 f"has blocks of shape {list(encoding.block_shape)}; a DLC holds blocks along one axis only",
                 where=f"tensor {tensor.name!r}",
-                fix="choose blocks that are 1 wide along all axes but one",
+                fix="choose blocks that are wider than 1 along a single axis",
             )
         block_axis = wide[0] if wide else 0
         # The vendor's writer has 0 for the channel axis of blocks of one element.

@@ -104,9 +104,7 @@ class _Writer:
             graphs.append(content)
             params.append(data)
         prefix = PREFIXES[self.version]
-        index = encode_parts(
-            dlc4_params.Params(params), fix=f"write format {SEPARATE}, which has no such limit"
-        )
+        index = encode_parts(dlc4_params.Params(params), fix=f"write format {SEPARATE}, which has no limit")
         return Entries(
             [prefix, encode(dlc4_model.Model(graphs))],
             [prefix, *index],

@@ -102,7 +102,7 @@ class Options:
                 fix="give a number, from 0 on",
             )
         if self.random not in (None, AS_INPUT):
-            raise UsageError(f"random is {self.random!r}", fix=f"omit it, or use {AS_INPUT!r}")
+            raise UsageError(f"random is {self.random!r}", fix=f"omit the option, or use {AS_INPUT!r}")
         if self.package_name is not None:
             check_package_name(self.package_name)
         if self.boundary:

@@ -133,7 +133,7 @@ class SourceEngine(Served):
                 raise BackendError(
                     f"the framework {error.how}{error.tail}",
                     where=self._path,
-                    fix="run the model there by itself",
+                    fix="run the model without xdlc",
                 ) from error
             return {**answer, "results": content.read_arrays(file, answer.get("arrays", []))}
 

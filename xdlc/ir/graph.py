@@ -532,7 +532,7 @@ class Graph:
                     raise ModelError(
                         f"op {op.name!r} reads {source.name!r} before it is produced",
                         where=f"graph {self.name!r}",
-                        fix="order the ops so that producers come first; a cycle has no such order",
+                        fix="put producers before their readers, and remove cycles",
                     )
             ready.update(op._outputs)
 

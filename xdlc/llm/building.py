@@ -111,7 +111,7 @@ def build(
     if algorithms and not form.is_fixed:
         raise UsageError(
             f"{spell('algorithms')} has no effect: activations stay floats, which need no calibration",
-            fix=f"omit it, or use {spell('weights', 'w4')} or w8",
+            fix=f"omit the option, or use {spell('weights', 'w4')} or w8",
         )
     request = _Request(
         checkpoint, network, form, tuple(lengths), socs, verify, _kv_bits(form, kv), bits, algorithms
@@ -300,7 +300,7 @@ def _tokens(checkpoint: Checkpoint, text: str | os.PathLike[str] | None) -> list
         raise UsageError(
             "the checkpoint has no tokenizer.json, which the text needs",
             where=checkpoint.where,
-            fix=f"add it, or keep floats with {spell('weights', 'w4b32')}",
+            fix=f"add tokenizer.json, or keep floats with {spell('weights', 'w4b32')}",
         )
     content = read_text(text)
     with TemporaryFolder() as folder:

@@ -151,7 +151,7 @@ class Exported:
         if splits not in ("auto", 1):
             raise UsageError(
                 f"{spell('splits')} is {splits!r}, but the graph of a file stays whole",
-                fix="omit it, or build the bundle of a folder of Hugging Face",
+                fix="omit the option, or build the bundle of a folder of Hugging Face",
             )
         return [Part(1, 1, range(self.decoder.layers))]
 

@@ -102,7 +102,7 @@ def _lengths(parts: Sequence[Model]) -> Iterator[XdlcError]:
             yield ConstraintError(
                 f"part {number} needs a graph for each of {all_tokens} tokens in contexts of "
                 f"{all_contexts}, but has {sizes}",
-                fix="give each part a graph for all of them",
+                fix="give each part a graph for all sizes",
             )
     for span in contexts:
         if max(tokens) >= span:

@@ -155,7 +155,7 @@ class _Dialog:
         if status == _CONTEXT_EXCEEDED:
             raise UsageError(
                 "the prompt is too long for the context",
-                fix="shorten it: the runtime processes a whole prompt, padded, in front of the answer",
+                fix="shorten the prompt: the context also holds its padding and the answer",
             )
         if status:
             reason = "; ".join(lines) or "without a message"

@@ -343,7 +343,7 @@ def tokenizer_of(bundle: Bundle) -> Tokenizer:
     """
     if bundle.tokenizer is None:
         raise UsageError(
-            "the bundle has no tokenizer.json", where=str(bundle.folder), fix="pass token ids to xdlc-llm run"
+            "the bundle has no tokenizer.json", where=str(bundle.folder), fix="pass token ids to xdlc llm run"
         )
     facts = bundle.facts
     special = {} if facts.bos is None else {"bos_token": facts.bos}
@@ -384,7 +384,7 @@ def check_tokens(tokens: Sequence[int], bundle: Bundle) -> None:
         UsageError: If there are none, or one is not in the vocabulary.
     """
     if not tokens:
-        raise UsageError("the prompt has no token", fix="give at least one")
+        raise UsageError("the prompt has no token", fix="write a longer prompt")
     vocab = bundle.facts.vocab
     for token in tokens:
         if not 0 <= token < vocab:

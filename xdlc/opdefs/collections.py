@@ -61,14 +61,14 @@ def _conflicts(a: Collection, b: Collection) -> Iterator[tuple[str, str]]:
     names = {op.name for op in a.opdefs}
     for op in b.opdefs:
         if op.name in names:
-            yield f"{package} defines op {op.name!r}, as an earlier file does", "remove or rename one of them"
+            yield f"{package} defines op {op.name!r}, as an earlier file does", "remove or rename one op"
     held = {(table.backend, name) for table in a.supplements for name in table.ops}
     for table in b.supplements:
         for name in table.ops:
             if (table.backend, name) in held:
                 yield (
                     f"{package} supplements op {name!r} for {table.backend} a second time",
-                    "keep one of them",
+                    "keep one supplement",
                 )
 
 

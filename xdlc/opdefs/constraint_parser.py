@@ -222,7 +222,7 @@ class _Parser:
             right = operand()
             count += 1
             if count > MAX_CHAIN:
-                raise NotAnExpressionError(f"more than {MAX_CHAIN} operators in a row")
+                raise NotAnExpressionError(f"more than {MAX_CHAIN} operators in succession")
             node = self._node(start, "sum", operator, (node, right))
         return node
 
@@ -244,7 +244,7 @@ class _Parser:
         while symbol := self._accept("[", "."):
             count += 1
             if count > MAX_CHAIN:
-                raise NotAnExpressionError(f"more than {MAX_CHAIN} indices in a row")
+                raise NotAnExpressionError(f"more than {MAX_CHAIN} indices in succession")
             if symbol == "[":
                 index = self._sum()
                 self._expect("]")

@@ -149,7 +149,7 @@ def _condition(what: str, tensor: Tensor) -> Iterator[_Problem]:
 
 def _signature(title: str, one: Sequence[Tensor], other: Sequence[Tensor]) -> Iterator[_Problem]:
     if len(one) != len(other):
-        yield title, f"expected {len(one)} of them, found {len(other)}", _AGAIN
+        yield title, f"expected {len(one)} tensors, found {len(other)}", _AGAIN
         return
     for index, (a, b) in enumerate(zip(one, other, strict=True)):
         if a.dtype is not b.dtype or a.encoding != b.encoding or not _compatible(a, b):
@@ -217,7 +217,7 @@ def _nesting_problems(looked_at: Sequence[Graph]) -> Iterator[ConstraintError]:
                 for op, child in calls[name]:
                     if child in open_calls:
                         yield ConstraintError(
-                            f"no graph runs itself: graph {child!r} runs itself through this op",
+                            f"graph {child!r} must not run itself through this op",
                             where=_place(graphs[name], op),
                             fix="express the recursion as a While",
                         )

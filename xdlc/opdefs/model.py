@@ -262,5 +262,5 @@ def order_of(layout: str, rank: int) -> tuple[int, ...]:
     if layout != "NHCW":
         return tuple(range(rank))
     if rank != 4:
-        raise ValueError(f"NHCW is an order of 4 axes, but there are {rank}")
+        raise ValueError(f"NHCW is an order of 4 axes, but the tensor has {rank}")
     return (0, 2, 1, 3)

@@ -74,7 +74,7 @@ def duplicate(title: str, name: str, where: str | None = None) -> ModelError:
         title: Kind of the name, with its parent: ``op 'Blend': parameter``.
         where: ``file:line`` of the second one.
     """
-    return ModelError(f"{title} {name!r} is repeated", where=where, fix="rename or remove one of them")
+    return ModelError(f"{title} {name!r} is repeated", where=where, fix="rename or remove one definition")
 
 
 def place(lines: Mapping[Key, str], key: Key) -> str | None:
@@ -110,7 +110,7 @@ def _naming(collection: Collection) -> Iterator[Problem]:
         if reason := identifier_problem(op.name):
             yield Problem(f"op name {op.name!r} {reason}", (*key, "Name"), "use a C++ identifier")
         if op.name in seen:
-            yield Problem(f"op {op.name!r} is repeated", (*key, "Name"), "rename or remove one of them")
+            yield Problem(f"op {op.name!r} is repeated", (*key, "Name"), "rename or remove one op")
         seen.add(op.name)
         for problem in _names(op, key):
             yield problem._replace(text=f"op {op.name!r}: {problem.text}")
@@ -127,7 +127,7 @@ def _names(op: OpDef, key: Key) -> Iterator[Problem]:
         if first is not where:
             kinds = dict.fromkeys((TITLES[str(first[2])], kind))
             words = f"name {tensor.name!r} is repeated, as {' and as '.join(kinds)}"
-            yield Problem(words, (*where, "Name"), "rename one of them")
+            yield Problem(words, (*where, "Name"), "rename one tensor")
 
 
 def _op(op: OpDef, key: Key) -> Iterator[Problem]:
@@ -198,7 +198,7 @@ def _enumeration(param: ParamDef, key: Key) -> Iterator[Problem]:
         twice = [name for name, count in Counter(param.enumeration).items() if count > 1]
         if twice:
             yield Problem(
-                f"has enumerator {twice[0]!r} twice", (*where, twice[0]), "rename or remove one of them"
+                f"has enumerator {twice[0]!r} twice", (*where, twice[0]), "rename or remove one enumerator"
             )
 
 
@@ -254,7 +254,7 @@ def _backends(op: OpDef, key: Key) -> Iterator[Problem]:
     for name, count in Counter(op.backends).items():
         if count > 1:
             yield Problem(
-                f"names backend {name!r} twice", (*key, "SupportedBackend", name), "remove one of them"
+                f"names backend {name!r} twice", (*key, "SupportedBackend", name), "remove one entry"
             )
 
 

@@ -200,7 +200,7 @@ class UdoSet:
                     raise UsageError(
                         f"packages {first.definition.package} and {op.definition.package} both replace "
                         f"{op.definition.name}",
-                        fix="set UseDefaultTranslation in only one of them",
+                        fix="set UseDefaultTranslation in only one package",
                     )
         return by_op
 

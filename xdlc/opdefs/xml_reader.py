@@ -223,7 +223,7 @@ def _explained(element: Element, message: str) -> tuple[str, str]:
         parent = element.getparent()
         expected = [child.get("name") for child in _children(_type_of(_declaration(parent)))]
         if element.tag in expected:
-            return f"{_place(parent)}: a second <{element.tag}> is not expected", "keep one of them"
+            return f"{_place(parent)}: a second <{element.tag}> is not expected", "keep one element"
         fix = near(element.tag, expected) or "remove it"
         return f"{_place(parent)}: <{element.tag}> is not expected, expected {_one_of(expected)}", fix
     if attribute and "is not allowed" in message:
@@ -294,7 +294,7 @@ def _counts(root: Element, where: str) -> Iterator[ModelError]:
             counts[child.tag] = counts.get(child.tag, 0) + 1
             if counts[child.tag] == 2 and child.tag not in _MANY:
                 problem = f"{_place(element)}: a second <{child.tag}> is not expected"
-                yield ModelError(problem, where=f"{where}:{child.sourceline}", fix="keep one of them")
+                yield ModelError(problem, where=f"{where}:{child.sourceline}", fix="keep one element")
         required = _REQUIRED.get(element.tag, ())
         if element.tag in TITLES and element.getparent().tag == "SupplementalOpDef":
             required = ("Name",)

@@ -55,7 +55,7 @@ class KernelSource:
 
         Raises:
             UnsupportedOp: For each op for which there is no kernel.
-            UsageError: If there is no such file, the time-out is not valid, or an option has nothing to work
+            UsageError: If a file does not exist, the time-out is wrong, or an option has nothing to work
                 on.
         """
         ops = _udos(model)
@@ -153,7 +153,7 @@ def checked(
         may_be_nan: Whether NaN counts as a number.
 
     Raises:
-        UsageError: If there is no such file or function.
+        UsageError: If the file or the function does not exist.
         BackendError: If the file cannot be loaded.
     """
     function = load_function(evaluate, option) if isinstance(evaluate, str) else evaluate

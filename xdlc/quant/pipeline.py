@@ -94,7 +94,7 @@ def _quantized(graph: Graph) -> UsageError:
     return UsageError(
         "is already quantized",
         where=f"graph {graph.name!r}",
-        fix=f"add {spell('requantize', True)} to quantize its stored weights again, or use it as it is",
+        fix=f"add {spell('requantize', True)} to quantize its stored weights again, or use the DLC unchanged",
         code="XD210",
     )
 
@@ -162,7 +162,7 @@ def quantize(
         raise UsageError(
             f"{spell('evaluate')} or {spell('min_score')} is missing",
             where=spell("evaluate"),
-            fix="give both: a function, and the least number that it must return",
+            fix="give a function and the least number that it must return",
         )
     metric = Metric(checked(evaluate), min_score) if evaluate is not None and min_score is not None else None
     algorithms = find_algorithms(_names(asked, metric))
@@ -177,7 +177,7 @@ def quantize(
         raise UsageError(
             "outputs are measured only with calibration",
             where=spell("fail_below"),
-            fix=f"give calibration samples and omit {uncalibrated}, or omit it",
+            fix=f"pass calibration samples and omit {uncalibrated}, or omit this option",
         )
     importing = Importing(quantization_overrides, ignore=ignore_quantization_overrides)
     reporter = report if report is None or isinstance(report, Reporter) else Reporter(report)

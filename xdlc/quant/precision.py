@@ -113,7 +113,7 @@ def asked_precision(graph: Graph, options: QuantOptions, udos: UdoConstraints) -
     for op in graph.ops:
         if precision.act_bits_of(op) == 8 and precision.weights.get(op.name) == 16:
             raise UsageError(
-                f"16-bit weights with 8-bit activations for {op.name!r}: HTP has no such kernel",
+                f"16-bit weights with 8-bit activations for {op.name!r}: HTP has no kernel for these types",
                 where=spell("weights_bitwidth_of"),
                 fix="set 16-bit activations for that op too, or 8-bit weights",
             )

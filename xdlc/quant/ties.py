@@ -99,7 +99,7 @@ def _check(graph: Graph, names: Sequence[str]) -> None:
                 f"{stated[0].name!r} and {tensor.name!r} have different encodings: {stated[0].encoding} and "
                 f"{tensor.encoding}",
                 where=where,
-                fix="omit the encoding of one of them, or state the same for both",
+                fix="omit one encoding, or state equal encodings",
             )
 
 

@@ -225,7 +225,7 @@ class UdoConstraints:
                 yield ConstraintError(
                     f"{tensor.name!r} has an encoding of {stated} bits; the definition supports {place}",
                     where=f"op {op.name!r} ({op.package}::{op.type})",
-                    fix=f"give it {taken.bits} bits, or widen the definition in the configuration",
+                    fix=f"use {taken.bits} bits, or widen the definition in the configuration",
                     node=op.name,
                     op=op.type,
                 )

@@ -70,7 +70,7 @@ def block_quantized(
         raise UsageError(
             f"blocks of {block} do not divide the {features} input channels",
             where=f"static tensor {name!r}",
-            fix="use a size that divides them, like 32",
+            fix="use a size that divides the channels, like 32",
         )
     options = QuantOptions()
     steps, fit = weight_steps(bits, options), symmetric_method(options).fit

@@ -280,7 +280,7 @@ def _files(
             needed = [name for name in inputs if name not in optional]
             if len(needed) != 1:
                 raise UsageError(
-                    f"the model has {len(inputs)} inputs, and {word!r} names none of them",
+                    f"the model has {len(inputs)} inputs, and {word!r} names no input",
                     where=where,
                     fix="write name:=path for each of: " + ", ".join(inputs),
                 )
@@ -289,7 +289,7 @@ def _files(
             hint = nearest_names(name, inputs) or "inputs: " + ", ".join(inputs)
             problems.append(UsageError(f"the model has no input {name!r}", where=where, fix=hint))
         elif name in files:
-            problems.append(UsageError(f"has input {name!r} twice", where=where, fix="keep one of them"))
+            problems.append(UsageError(f"has input {name!r} twice", where=where, fix="keep one path"))
         elif not rest:
             problems.append(UsageError(f"has no path for input {name!r}", where=where, fix=FIX_PATH))
             inputs.pop(name)

@@ -133,7 +133,7 @@ class Watch:
             BackendError: Naming the loop, and the innermost one if that is another.
         """
         if self._until is not None and time.monotonic() >= self._until:
-            raise BackendError("the run did not end by its deadline", fix="give it more time")
+            raise BackendError("the run did not end by its deadline", fix="raise the time limit")
         if self._loops and time.monotonic() >= self._loops[0].deadline:
             raise self._overrun()
 
@@ -143,7 +143,7 @@ class Watch:
         longer = (
             "make the loop's condition end it, or reduce its work"
             if self.timeout >= LONGEST
-            else f"give it more time with {spell('loop_timeout')}, at most {LONGEST:g} s, or reduce its work"
+            else f"raise {spell('loop_timeout')} to at most {LONGEST:g} s, or reduce the loop's work"
         )
         return BackendError(
             f"the loop did not end after {self.timeout:g} s, with {outer.done} iterations done{inside}",

@@ -96,7 +96,7 @@ PATTERNS = (
         r"in(?:put)?\[(?P<first>\d+)\] \((?P<size>\d+)\) and "
         r"in(?:put)?\[(?P<second>\d+)\] \((?P<other>\d+)\)",
         "{first_input} has {size} elements along axis {axis} and {second_input} {other}, "
-        "HTP accepts equal numbers or 1 in one of them",
+        "HTP accepts equal numbers, or 1 in one input",
         _RECONVERT,
     ),
     (

@@ -101,7 +101,7 @@ def _clashes(configured: UdoSet, plugged: UdoSet) -> list[UsageError]:
     return [
         UsageError(
             f"{source} and {sources[key]} both define {'::'.join(key)}",
-            fix="omit one of them; xdlc reads the config of a plugin without an option",
+            fix="omit one definition; xdlc reads the config of a plugin without an option",
         )
         for source, key in keys
         if key in sources

@@ -54,4 +54,4 @@ def test_ops_of_ranges():
     with pytest.raises(ProblemList) as caught:
         ops_in(parse_ranges("3-4,5-6"), ids)
     assert "the layers of range 3-4 have no operations" in str(caught.value)
-    assert "the range 5-6 goes beyond the last layer, 5" in str(caught.value)
+    assert "the range 5-6 exceeds the last layer, 5" in str(caught.value)

@@ -118,7 +118,7 @@ def test_problems_of_ranges_are_raised_together():
         prepare(residual(), "3-1,2-5")
     assert "3-1 is reversed" in str(caught.value)
     assert "overlap" in str(caught.value)
-    with pytest.raises(UsageError, match="the range 0-18 goes beyond the last layer, 17"):
+    with pytest.raises(UsageError, match="the range 0-18 exceeds the last layer, 17"):
         prepare(residual(), "0-18")
 
 

@@ -318,8 +318,8 @@ def test_where_no_part_compiles_the_compilers_words_are_given(fake: Callable[...
     made, compiled = fake(partly(quantized=True), "softmax_s", lambda ops: BackendError("finalize failed"))
     (problem,) = made.failures().values()
     assert (
-        "HTP supports no partition of it: it is odd; the compiler fails on its partition: finalize failed"
-        in str(problem)
+        "HTP supports no partition of the graph: it is odd; "
+        "the compiler fails on its partition: finalize failed" in str(problem)
     )
     assert len(compiled) < 16
 

@@ -35,8 +35,8 @@ def test_what_is_no_file(tmp_path: Path) -> None:
         (tmp_path / "empty", "is a folder", "pass a registration library"),
         (Path("/dev/null"), "is not a regular file", "pass a registration library"),
         (tmp_path / ("n" * 300), "cannot be read: File name too long", "pass a registration library"),
-        (tmp_path / "nul\0", "there is no such file", "pass a registration library"),
-        (tmp_path / "ops.py:Scale", "there is no such file", "pass only the file, ops.py: all"),
+        (tmp_path / "nul\0", "the file does not exist", "pass a registration library"),
+        (tmp_path / "ops.py:Scale", "the file does not exist", "pass only the file, ops.py: all"),
     ]:
         with pytest.raises(UsageError) as caught:
             sources_of([path])

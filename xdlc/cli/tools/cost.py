@@ -57,7 +57,7 @@ def _sizes(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
     "--vtcm",
     callback=_sizes,
     metavar="MB,MB..",
-    help="Plan for these sizes of VTCM, one after the other.  [default: all that the SoC has]",
+    help="Plan for each of these sizes of VTCM.  [default: all that the SoC has]",
 )
 @click.option(
     "--against", type=params.INPUT_FILE, metavar="OTHER.dlc", help="Show what changes from this DLC on."

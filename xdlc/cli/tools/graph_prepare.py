@@ -87,8 +87,8 @@ _SEVERAL = {"multiple": True, "callback": None, "type": str}
     "contexts",
     type=params.OUTPUT_FILE,
     metavar="FOLDER",
-    help="Write ONNX models of one EPContext node for onnxruntime's QNN provider, one for each "
-    "graph, with the cache of each SoC next to them.",
+    help="Write an ONNX model with an EPContext node for each graph, for onnxruntime's QNN "
+    "provider. Write the cache of each SoC next to the model.",
 )
 @click.option("--embed-context", is_flag=True, help="With --export-epcontext: put caches into the models.")
 @flags_of(
@@ -168,16 +168,18 @@ def main(
             "SDK and loaded by its tool alone; use --partition, which leaves such ops to the CPU"
         )
     if no_verify and verify is not None:
-        raise UsageError("--verify and --no-verify exclude each other", fix="omit one of the two")
+        raise UsageError("--verify and --no-verify exclude each other", fix="omit one flag")
     if no_verify and options["verify_budget"] is not None:
-        raise UsageError("--verify-budget has no effect with --no-verify", fix="omit one of the two")
+        raise UsageError("--verify-budget has no effect with --no-verify", fix="omit one flag")
     dims = params.dims_of(input_names, input_dimensions)
     if memorymapped_buffer_hint:
         notice("--memorymapped-buffer-hint is ignored: a device decides where its buffers are")
     stored = api.load(source)
     export = partial(_export, source, exported, contexts, embed_context)
     if embed_context and contexts is None:
-        raise UsageError("--embed-context has no effect", fix="add --export-epcontext FOLDER, or omit it")
+        raise UsageError(
+            "--embed-context has no effect", fix="add --export-epcontext FOLDER, or omit --embed-context"
+        )
     if (exported or contexts) and not stored.graphs:
         export(stored, socs or [cache.soc for cache in caches(stored)])
         return
@@ -259,7 +261,7 @@ def _is_check(flags: Mapping[str, Any]) -> bool:
     ]
     if wrong and check:
         raise UsageError(
-            f"{wrong[0]} has no effect with --check, which compiles nothing", fix="omit one of the two"
+            f"{wrong[0]} has no effect with --check, which compiles nothing", fix="omit one flag"
         )
     if wrong:
         raise UsageError(f"{wrong[0]} requires --check", fix=f"add --check SOC, or omit {wrong[0]}")

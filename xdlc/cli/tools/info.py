@@ -17,7 +17,7 @@ from xdlc.errors import UsageError, raise_all
 @tool("xdlc-info")
 @params.DLC
 @click.option("--ops", "with_ops", is_flag=True, help="Show each op with its tensors and parameters.")
-@click.option("-b", "--brief", is_flag=True, help="Omit the ops, as without --ops.")
+@click.option("-b", "--brief", is_flag=True, help="Omit the ops. This is the default without --ops.")
 @click.option("-d", "--encodings", is_flag=True, help="Show the encoding of every tensor.")
 @click.option("-t", "--trace", is_flag=True, help="Show the source nodes that each op comes from.")
 @click.option(
@@ -26,7 +26,7 @@ from xdlc.errors import UsageError, raise_all
     help="Show ops in a table: id, name, type, inputs, outputs, dimensions, supported runtimes, "
     "parameters, shares in percent. Runtimes: A: HTA, D: HTP, G: GPU, C: CPU.",
 )
-@click.option("-s", "--save", type=params.OUTPUT_FILE, metavar="FILE.csv", help="Write that table as CSV.")
+@click.option("-s", "--save", type=params.OUTPUT_FILE, metavar="FILE.csv", help="Write the table as CSV.")
 @click.option("-m", "--display-memory", is_flag=True, help="Show an estimate of the memory of each graph.")
 @click.option(
     "--cost",
@@ -73,10 +73,10 @@ def main(
     4 of xdlc and of the vendor.
     """
     if not only_caches and (sdk or (devices and not with_cost)):
-        raise UsageError("--soc and --sdk require --caches", fix="add --caches, or omit them")
+        raise UsageError("--soc and --sdk require --caches", fix="add --caches, or omit these flags")
     if only_caches and (save or display_memory or with_cost):
         raise UsageError(
-            "--save, --display-memory and --cost have no effect with --caches", fix="omit them, or --caches"
+            "--save, --display-memory and --cost have no effect with --caches", fix="omit --caches"
         )
     if only_caches:
         _show_caches(source, devices, sdk)

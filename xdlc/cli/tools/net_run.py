@@ -196,7 +196,7 @@ def main(
         if not stored.graphs and "graph" in chosen.options and chosen.compiles:
             if dims or options["enable_init_cache"]:
                 fix = "run the DLC that it was made from"
-                raise UsageError("a cache has no other dimensions or caches", where=str(source), fix=fix)
+                raise UsageError("a cache cannot change dimensions or add caches", where=str(source), fix=fix)
             _, ports = described(stored, options["soc"])
             model = Model(ports, stored.metadata, stored.records)
         name = options.pop("graph")

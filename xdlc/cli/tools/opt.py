@@ -30,7 +30,7 @@ def _list(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
     metavar="NAME",
     multiple=True,
     required=True,
-    help="Apply this pass. Repeatable: several passes run in turn until none changes the graph.",
+    help="Apply this pass. Repeatable: passes run in turn until the graph stays the same.",
 )
 @click.option(
     "--list",

@@ -54,7 +54,7 @@ def main(runtime: str | None, soc: str | None, model: Path | None, libraries: tu
     from xdlc.errors import UsageError, raise_all
 
     if libraries and model is None:
-        raise UsageError("--libraries requires --matrix", fix="add --matrix FILE.dlc, or omit it")
+        raise UsageError("--libraries requires --matrix", fix="add --matrix FILE.dlc, or omit --libraries")
     if runtime is not None and model is not None:
         raise UsageError("--runtime has no effect with --matrix", fix="omit one of the two")
     if model is not None:

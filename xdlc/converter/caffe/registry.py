@@ -253,7 +253,7 @@ class Params:
         """Return the error of a missing parameter, with similarly spelled names."""
         near = nearest_names(self._prefix + name, self._node.attributes, most=1, cutoff=0.85)
         fix = _CORRECT + near.replace("nearest: ", ", which states ")
-        return ModelError(f"states no {self._prefix}{name}", fix=fix)
+        return ModelError(f"has no {self._prefix}{name}", fix=fix)
 
     def _all(self, name: str) -> list[Any]:
         value = self._node.attr(f"{self._prefix}{name}", [])

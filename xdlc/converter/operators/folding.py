@@ -252,7 +252,7 @@ class Folding:
         except RefusedError as error:
             raise ModelError(
                 f"its inputs are constant, but it cannot be evaluated: {error}",
-                fix="correct the attributes or constant inputs of this node: onnxruntime refuses them, too",
+                fix="correct the attributes or constant inputs of this node, which onnxruntime also refuses",
             ) from error
         if results is None:
             return None

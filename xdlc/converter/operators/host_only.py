@@ -155,7 +155,7 @@ def _max_unpool(node: Node) -> tuple[str, str] | None:
         return None
     return (
         "onnxruntime reads the indices as positions in output_shape, ONNX as positions in the pooled input",
-        "make output_shape a constant, or omit it",
+        "make output_shape a constant, or omit the input",
     )
 
 

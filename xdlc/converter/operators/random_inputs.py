@@ -59,7 +59,7 @@ def import_random(operators: Operators, node: Node, where: str) -> None:
     if context.builder.graph is not next(iter(context.graphs.values())):
         raise UnsupportedOp(
             "random numbers in a branch or a loop cannot be an input",
-            fix=f"unroll the loop with {spell('unroll_loops')}, or move them out of it",
+            fix=f"unroll the loop with {spell('unroll_loops')}, or move the random operators out of the loop",
         )
     owner = context.frame.owner
     own = node.name if context.frame.callers else node.outputs[0]

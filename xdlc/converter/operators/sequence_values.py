@@ -27,7 +27,7 @@ def tensor_of(node: Node, value: AnyValue | None, what: str) -> Value:
     if isinstance(value, Value):
         return value
     kind = "sequence" if isinstance(value, SequenceValue) else "optional"
-    raise node.problem(f"{what} is of type {kind}, but a DLC holds tensors only", "give it as a tensor")
+    raise node.problem(f"{what} is of type {kind}, but a DLC holds tensors only", "use a tensor instead")
 
 
 def leaves(value: AnyValue) -> list[Value]:
@@ -67,7 +67,7 @@ def matched(node: Node, first: AnyValue, second: AnyValue) -> tuple[AnyValue, An
             matched(node, first.element, second.element)
         return first, second
     if type(first) is not type(second):
-        raise node.invalid("a value is of one type in one branch and of another in the other")
+        raise node.invalid("the branches return a value of different types")
     if len(leaves(first)) != len(leaves(second)):
         raise node.problem(
             f"its branches return sequences of {len(leaves(first))} and {len(leaves(second))} elements, "

@@ -273,7 +273,7 @@ class _Walk:
         elif not any(call.outputs) and space not in ("aten", "higher_order"):
             raise UnsupportedOp(
                 f"{call.target} returns nothing: it changes arguments that the program does not name",
-                fix="save program.run_decompositions({}), which names them",
+                fix="save program.run_decompositions({}), which names the tensors",
             )
         else:
             if space == "aten" and name.startswith("as_strided"):

@@ -286,7 +286,7 @@ def blame_bindings(
     fix = f"check the dimensions that the options (like {spell('batch')}) set, then the model"
     if contradicts:
         shapes = " and ".join(f"{name!r} the shape {','.join(map(str, shape))}" for name, shape in own)
-        fix = f"give {shapes} with {spell('input_dims')}, as the model does, or omit it"
+        fix = f"give {shapes} with {spell('input_dims')}, as the model does, or omit the option"
     elif changed:
         fix = f"give sizes that the network supports, often multiples of 32, with {spell('input_dims')}"
     for problem in problems:

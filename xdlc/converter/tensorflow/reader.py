@@ -113,10 +113,10 @@ def _load(path: Path, tag: str | None, signature: str | None, *, has_outputs: bo
         fix = "name a SavedModel's folder, which holds saved_model.pb, or a file"
         raise ModelError("is a folder, but not a SavedModel", where=str(path), fix=fix)
     if tag is not None:
-        raise UsageError(f"{spell('saved_model_tag')} is for SavedModels", where=str(path), fix="omit it")
+        raise UsageError(f"{spell('saved_model_tag')} needs a SavedModel", where=str(path), fix="omit it")
     if format is META_GRAPH or path.suffix == ".meta":
         return meta_graph(path, signature)
     if signature is not None:
-        fix = f"omit it, and choose with {spell('out_node')}"
+        fix = f"omit the option, and choose with {spell('out_node')}"
         raise UsageError(f"{spell('saved_model_signature_key')} is for SavedModels", where=str(path), fix=fix)
     return graph_def(path)

@@ -230,7 +230,7 @@ class TensorInfo:
             raise UnsupportedOp(
                 f"is of type {OTHERS[self.type]}, which a DLC cannot hold",
                 where=self.where,
-                fix="cut the graph after the operators on it, or convert the model without them",
+                fix="cut the graph after the operators on it, or convert a model without these operators",
                 code="XD405",
             )
         if dtype is None:

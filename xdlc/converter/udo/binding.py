@@ -111,7 +111,7 @@ def _misfit(slot: Slot) -> Issue | None:
     try:
         order_of(definition.layout, value.rank)
     except ValueError as error:
-        return Issue(f"{place}: {error}", "state another layout in the definition, or omit it")
+        return Issue(f"{place}: {error}", "state another layout in the definition, or omit the layout")
     return None
 
 

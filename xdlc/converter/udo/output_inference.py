@@ -122,10 +122,10 @@ def _result(
     try:
         order = order_of(place.layout, len(shapes[0][1] if source.shape is None else source.shape))
     except ValueError as error:
-        return Issue(f"{name}: {error}", "state another layout in the definition, or omit it")
+        return Issue(f"{name}: {error}", "state another layout in the definition, or omit the layout")
     shape, clash = _merged(shapes)
     if clash:
-        return Issue(f"{name} is {clash}", "correct one of them")
+        return Issue(f"{name} is {clash}", "correct the shape function, the definition or the model")
     stated = [
         (by, known.dtype)
         for by, known in claims

@@ -50,7 +50,7 @@ def read_safetensors(path: Path) -> dict[str, ir.TensorData]:
     file, where = ir.MappedFile(path), str(path)
     size = int.from_bytes(file.view(0, min(8, file.size)), "little")
     if file.size < 8 or not 2 <= size <= file.size - 8:
-        raise ModelError(f"states a header of {size} bytes in a file of {file.size}", where=where, fix=_AGAIN)
+        raise ModelError(f"has a header of {size} bytes in a file of {file.size}", where=where, fix=_AGAIN)
     if size > _MOST_HEADER:
         fix = "split it into files with fewer tensors"
         raise ModelError(f"has a header of {size} bytes, more than {_MOST_HEADER}", where=where, fix=fix)

@@ -116,7 +116,7 @@ def fully_connected(op: Op) -> list[Dims]:
     units, width = weight.shape
     taken = row_axes(source.shape, width)
     if taken is None:
-        raise ShapeError(f"it requires {width} elements a row, but its input is {list(source.shape)}")
+        raise ShapeError(f"the op needs {width} elements in each row, but its input is {list(source.shape)}")
     rows, held = source.shape[:-taken], op.outputs[0].shape
     if op.outputs[0].rank == 2:
         return [(math.prod(rows), units)]

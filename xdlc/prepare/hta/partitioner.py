@@ -121,7 +121,7 @@ def ops_in(ranges: Sequence[Range], ids: Mapping[Op, int]) -> list[tuple[Op, ...
         if span.last > end:
             problems.append(
                 _problem(
-                    f"the range {span} goes beyond the last layer, {end}",
+                    f"the range {span} exceeds the last layer, {end}",
                     "use ids that xdlc-info prints",
                 )
             )

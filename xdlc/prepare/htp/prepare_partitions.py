@@ -265,7 +265,7 @@ def _nothing(state: _State, place: str) -> XdlcError:
     reasons = {left.reason for left in state.report.unsupported.values() if left.type not in GRAPH_PARAMS}
     why = "; ".join(sorted(reasons)) or "none of its ops computes anything"
     return ConstraintError(
-        f"HTP supports no partition of it: {why}",
+        f"HTP supports no partition of the graph: {why}",
         where=place,
         fix="run the model on the CPU, or choose another SoC",
     )

@@ -74,7 +74,7 @@ def targets(
             fix="share weights between graphs of a cache, or between caches",
         )
     if not socs and not archs:
-        raise UsageError("no SoC is named", fix="name one or more, like sm8550,sm8650", code="XD202")
+        raise UsageError("no SoC is named", fix="name SoCs, like sm8550,sm8650", code="XD202")
     chosen = dict(_of_archs(archs)) if archs else dict(_of_socs(socs, vtcm_override))
     return [
         Target(
@@ -100,7 +100,7 @@ def _of_socs(names: Sequence[str], vtcm: int | None) -> Iterator[tuple[Soc, int]
         if vtcm and soc.vtcm_mb and vtcm > soc.vtcm_mb:
             raise UsageError(
                 f"{soc.name} has {soc.vtcm_mb} MB of VTCM, not {vtcm} MB",
-                fix=f"give at most {soc.vtcm_mb}, or omit it",
+                fix=f"give at most {soc.vtcm_mb}, or omit the flag",
             )
         yield soc, vtcm or soc.vtcm_mb or 0
 

@@ -243,7 +243,7 @@ def calibrate(
         draw = ", ".join(f"{name!r}: np.random.rand{shape}" for name, shape in shapes.items())
         fix = "pass 32 or more: quantize -l samples.txt, where a line is a path like data/0.raw. For a first "
         fix += f"try, draw some for -l samples.npz: import numpy as np; np.savez('samples.npz', **{{{draw}}})"
-        raise UsageError("there are no calibration samples", fix=fix, code="XD205")
+        raise UsageError("the calibration list is empty", fix=fix, code="XD205")
     keys = keys_of(model)
     return Calibration(
         statistics={tensor: measured.statistics.get(keys[tensor], Statistics()) for tensor in tensors},

@@ -71,7 +71,7 @@ class Importing:
             raise UsageError(
                 f"excludes {spell('quantization_overrides')}",
                 where=spell("ignore_quantization_overrides"),
-                fix="omit one of them",
+                fix="use only one option",
             )
         self._overrides = None if source is None else read_overrides(source)
         self._ignore = ignore
@@ -128,7 +128,7 @@ class Importing:
                 place = self._places[tensor.name]
                 raise override.error(
                     f"is for the tensor {tensor.name!r}, which {place} also sets",
-                    "omit one of them: the model has one tensor for both",
+                    "omit one entry: the model has one tensor for both",
                 )
             self._places.setdefault(tensor.name, override.where)
             tensor.encoding = form[1]

@@ -85,7 +85,7 @@ def check_path(path: str | os.PathLike[str]) -> str:
         )
     if not Path(path).parent.is_dir():
         raise StorageError(
-            "cannot be written: there is no such folder", where=os.fspath(path), fix="make the folder first"
+            "cannot be written: the folder does not exist", where=os.fspath(path), fix="make the folder first"
         )
     return suffix
 

@@ -291,5 +291,5 @@ def _why_not(plan: Plan, join: Join) -> tuple[str, Options | None] | None:
             return f"{op.name!r} ({op.type}) has no 16 bits; keep both float", _in_float(plan, join.op, op)
     given = next((tensor for tensor in join.written if given_bits(tensor) == 8), None)
     if given is not None:
-        return f"you set an encoding of 8 bits for {given.name!r}; set 16 bits, or omit it", None
+        return f"you set an encoding of 8 bits for {given.name!r}; set 16 bits, or omit the encoding", None
     return None

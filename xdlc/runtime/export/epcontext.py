@@ -52,7 +52,7 @@ def export_epcontext(
     facts = cache_provenance.read(model).get(cache.name)
     if facts is not None and any(part.ops is not None for part in facts.graphs.values()):
         raise ConstraintError(
-            "has partitions of the network, and ops between them run on the CPU",
+            "has partitions of the network, and the CPU runs ops between the partitions",
             where=cache.name,
             fix="use a network that HTP supports whole",
         )
@@ -71,7 +71,7 @@ def export_epcontext(
             label = re.sub(r"[^A-Za-z0-9._-]", "_", graph.name)[:_LONGEST_NAME]
             path = folder / ".".join([stem, cache.soc, *([label] if len(graphs) > 1 else []), "onnx"])
             if path in written:
-                raise UsageError("two graphs have this file", where=str(path), fix="rename one of them")
+                raise UsageError("two graphs have this file", where=str(path), fix="rename one graph")
             content: Any = bytes(data.content()) if embed else binary.name
             build = (cache.entry or {}).get("buildId", "")
             proto = context_model(graph, content, embed=embed, build=build)

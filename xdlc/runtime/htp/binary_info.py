@@ -58,7 +58,7 @@ class BinaryDescription:
             if name is None or _text(graph.name) == name:
                 return graph
         held = ", ".join(repr(_text(graph.name)) for graph in graphs) or "none"
-        raise BackendError(f"the cache holds no graph {name!r}, only {held}", fix="name one of these")
+        raise BackendError(f"the cache holds no graph {name!r}, only {held}", fix="name a listed graph")
 
     def entry(self) -> dict[str, Any]:
         """Return the cache's ``cacheList`` entry without name and timestamp."""

@@ -80,7 +80,7 @@ def binary_of(model: Model, soc: str | None) -> TensorData:
         listed = ", ".join(cache.soc for cache in stored) or "none"
         raise UsageError(
             f"the model holds {len(chosen)} caches{f' for {soc}' if soc else ''}; SoCs of caches: {listed}",
-            fix="name one of these SoCs, or prepare the model for it",
+            fix="name a listed SoC, or prepare the model for the SoC",
         )
     (cache,) = chosen
     problem = cache.problem or ("has its weights in other records" if cache.weights else None)
@@ -107,7 +107,7 @@ def described(model: Model, soc: str | None = None) -> tuple[Cache, dict[str, Gr
         raise UsageError("the model has no graph and no cache", fix="use a DLC with a graph")
     cache = stored[0]
     if cache.problem:
-        raise ContainerError(cache.problem, where=cache.name, fix="export or prepare it again")
+        raise ContainerError(cache.problem, where=cache.name, fix="export or prepare the model again")
     graphs: dict[str, Graph] = {}
     for listed in read_entry(cache.entry).graphs:
         graph = Graph(listed.name or "")
@@ -117,7 +117,7 @@ def described(model: Model, soc: str | None = None) -> tuple[Cache, dict[str, Gr
             graph.add_output(_tensor(tensor, Role.OUTPUT, cache.name))
         graphs[graph.name] = graph
     if not graphs:
-        raise ContainerError("describes no graph", where=cache.name, fix="export or prepare it again")
+        raise ContainerError("describes no graph", where=cache.name, fix="export or prepare the model again")
     return cache, graphs
 
 
@@ -127,7 +127,7 @@ def _tensor(listed: CachedTensor, role: Role, where: str) -> Tensor:
         raise ContainerError(
             f"describes a tensor {listed.name!r} without a shape or of type {listed.dtype!r}",
             where=where,
-            fix="export or prepare it again",
+            fix="export or prepare the model again",
         )
     encoding = None
     if listed.scale is not None and listed.offset is not None:

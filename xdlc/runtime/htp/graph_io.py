@@ -77,7 +77,7 @@ class GraphIO:
         narrow = _COMPUTED.get(tensor.dtype)
         if narrow is not None and not _holds(narrow.numpy, array):
             raise UsageError(
-                "holds values beyond 32 bits, and HTP computes with 32 bits",
+                "holds values that need more than 32 bits, but HTP computes with 32 bits",
                 where=self._where,
                 fix="give smaller values, or run the model on the cpu",
             )

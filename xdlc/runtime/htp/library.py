@@ -291,7 +291,7 @@ def read_version(text: str) -> tuple[int, ...]:
     """
     found = find_version(text)
     if found is None:
-        raise UsageError(f"{text!r} is not a version of an SDK", fix="give one like 2.40 or 2.51.0")
+        raise UsageError(f"{text!r} is not a version of an SDK", fix="give a version like 2.40 or 2.51.0")
     return found
 
 

@@ -459,7 +459,7 @@ class WorkerSession:
     ) -> dict[str, Array]:
         if not self._worker.is_alive:
             raise EndedError(
-                "the emulation ended, by itself or because you closed it",
+                "the emulation ended, or you closed the session",
                 where=f"{self._where}: {self._soc}",
                 fix="load the model again",
             )

@@ -37,7 +37,7 @@ class RefusedOp:
     missing_format: str | None = None
 
 
-def without_htp(soc: Soc, fix: str = "omit it; HTP starts with v68") -> ConstraintError:
+def without_htp(soc: Soc, fix: str = "omit the SoC; HTP starts with v68") -> ConstraintError:
     """Return the error of a SoC that has no HTP."""
     problem = f"{soc.name} has no HTP: its DSP is of architecture {soc.capabilities.name}"
     return ConstraintError(problem, fix=fix, code="XD103")

@@ -56,7 +56,7 @@ def fully_connected(op: Op, b: Builder) -> None:
     units, width = weight.shape
     flat = target.rank == 2 and target.shape[1] == units
     if not flat and math.prod(target.shape) != source.size // width * units:
-        raise ModelError(f"output {list(target.shape)} does not hold {units} numbers a row")
+        raise ModelError(f"output {list(target.shape)} does not hold {units} numbers in each row")
     shape = (-1 if 0 in target.dynamic_axes else target.shape[0], *target.shape[1:])
     is_matrix = source.rank == 2 and source.shape[1] == width
     product = Product(source, weight, bias, target)

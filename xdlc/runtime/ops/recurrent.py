@@ -75,9 +75,9 @@ def _refuse(op: Op, b: Builder) -> None:
         if any(args.optional(op, index) is not None for index in positions):
             raise b.unsupported(f"{what} inside of the cell has no host implementation", "decompose the cell")
     if args.optional(op, 24) is not None:
-        raise b.unsupported("the reset input has no host implementation", "omit it")
+        raise b.unsupported("the reset input has no host implementation", "omit the input")
     if float(op.param("cell_clip_threshold", 0.0)) > 0:
-        raise b.unsupported("clipping of the cell state has no host implementation", "omit it")
+        raise b.unsupported("clipping of the cell state has no host implementation", "omit the threshold")
 
 
 @lowering("Lstm")
@@ -137,14 +137,14 @@ def _write(op: Op, b: Builder, outputs: tuple[str, ...], swapped: bool) -> None:
             value = last_cell if index == 1 else last_hidden
             b.write(tensor, b.reshape(value, tensor.shape), dtype=FLOAT)
         else:
-            raise b.unsupported(f"output {index} (a gate's value) has no host implementation", "omit it")
+            raise b.unsupported(f"output {index} (a gate) has no host implementation", "omit the output")
 
 
 @lowering("Gru")
 def gru(op: Op, b: Builder) -> None:
     """Lower to GRU of [time, batch, ...] (``time_major``) or [batch, time, ...]."""
     if args.optional(op, GRU_RESET) is not None:
-        raise b.unsupported("the reset input has no host implementation", "omit it")
+        raise b.unsupported("the reset input has no host implementation", "omit the input")
     source = args.operand(op, 0)
     if source.rank != 3:
         raise ModelError(f"needs an input of rank 3, found {list(source.shape)}")

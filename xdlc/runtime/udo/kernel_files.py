@@ -160,7 +160,7 @@ def _value_json(value: Any, kernel: str) -> Any:
     name = value.dtype.name if hasattr(value, "dtype") else type(value).__name__
     if _plain_dtype(name) is None or value.size > _MOST_ELEMENTS:
         raise UsageError(
-            f"has an argument of type {name}, or one that is too large",
+            f"has an argument of type {name}, or a number that is too large",
             where=f"kernel {kernel!r}",
             fix=f"pass numbers, strings and arrays of at most {_MOST_ELEMENTS} elements; pass other values "
             "as inputs",

@@ -53,7 +53,7 @@ class Kernels:
         timeout: Seconds that each call may take.
 
     Raises:
-        UsageError: If there is no such file, or the time-out is not valid.
+        UsageError: If the file does not exist, or the time-out is not valid.
         ContainerError: If a record of the model is damaged.
     """
 
@@ -229,7 +229,7 @@ class Kernels:
             raise BackendError(
                 f"there are {len(fitting)} kernels for op {op.name!r} ({op.package}::{op.type})",
                 where=" and ".join(self._calls[index].path for index in fitting),
-                fix=f"give one of the files with {spell('udo_package_path')}",
+                fix=f"pass one file with {spell('udo_package_path')}",
             )
         for index in fitting:
             number, origin = len(self._sources) + index, self._calls[index].origin
@@ -285,6 +285,6 @@ def open_kernels(
     """
     paths = paths_of(udo_package_path)
     if udo_timeout is not None and not paths:
-        fix = f"give {spell('udo_package_path')}, or omit it"
+        fix = f"give {spell('udo_package_path')}, or omit the time-out"
         raise UsageError(f"{spell('udo_timeout')} has no effect without kernels", fix=fix)
     return Kernels(paths, model=model, timeout=DEFAULT_TIMEOUT if udo_timeout is None else udo_timeout)

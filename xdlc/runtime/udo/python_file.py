@@ -112,7 +112,7 @@ class PythonFile:
                     f"has two functions for {mark.role} of {mark.package}::{mark.type}: "
                     f"{_name(self.functions[mark])} and {_name(function)}",
                     where=self.where,
-                    fix="omit one of them",
+                    fix="omit one function",
                 )
             self.functions[mark] = function
         if not self.functions:

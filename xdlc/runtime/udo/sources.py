@@ -74,7 +74,7 @@ def sources_of(paths: Iterable[PathLike]) -> list[Source]:
         if not os.path.isfile(path):
             problems.append(_no_file(path))
         elif path in sources:
-            problems.append(UsageError("appears twice", where=str(path), fix="give it once"))
+            problems.append(UsageError("appears twice", where=str(path), fix="pass the file once"))
         else:
             sources[path] = Source(path, _KINDS.get(path.suffix, "library"))
     raise_all(problems)
@@ -94,7 +94,7 @@ def _no_file(path: Path) -> UsageError:
         file, colon, _ = str(path).rpartition(".py:")
         if colon and Path(f"{file}.py").is_file():  # how converters name a plugin
             fix = f"pass only the file, {Path(file).name}.py: all kernels in it are found"
-        return UsageError("there is no such file", where=str(path), fix=fix)
+        return UsageError("the file does not exist", where=str(path), fix=fix)
     except OSError as error:
         return UsageError(f"cannot be read: {error.strerror}", where=str(path), fix=fix)
     if not is_folder:
@@ -233,6 +233,6 @@ def _clash(key: Key, present: Offer, offer: Offer, what: str) -> list[XdlcError]
     return [
         BackendError(
             f"{present.origin} and {offer.origin} both have a {what} for {key[0]}::{key[1]}",
-            fix="give only one of them",
+            fix="pass only one source",
         )
     ]

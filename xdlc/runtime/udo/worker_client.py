@@ -173,7 +173,7 @@ class Link:
             raise BackendError(
                 "the kernels of UDOs are closed",
                 where=self._names(),
-                fix="open them again",
+                fix="open the kernels again",
             )
         if self._deaths > RESTARTS:
             raise BackendError(
@@ -242,7 +242,7 @@ class Link:
         self._deaths += 1
         where = ": ".join(filter(None, (place, origin)))
         is_exit = error.status is not None and error.status >= 0
-        late = f"give it more time with {spell('udo_timeout')}, or let the kernel finish earlier"
+        late = f"raise the time limit with {spell('udo_timeout')}, or let the kernel finish earlier"
         fix = late if error.is_late else _EXIT if is_exit else _WRONG
         return BackendError(f"{doing} {error.how}{error.tail}", where=where, fix=fix)
 

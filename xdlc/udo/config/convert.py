@@ -260,7 +260,7 @@ def _form_of(target: str) -> str:
 def _other_form(configs: Sequence[Config]) -> str:
     forms = {"json" if config.form == "xml" else "xml" for config in configs}
     if len(forms) > 1:
-        raise UsageError("the input has both forms", fix=f"choose the one to write with {spell('form')}")
+        raise UsageError("the input has both forms", fix=f"choose with {spell('form')}")
     return forms.pop()
 
 

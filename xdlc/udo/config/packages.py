@@ -173,7 +173,7 @@ def _table(node: Node, scope: Scope) -> SupplementTable:
     for item in fields.items("Operators"):
         op = _supplement(item, title, scope)
         if op.name in ops:
-            scope.report(item.path, f"{title} has operator {shown(op.name)} twice", "remove one of them")
+            scope.report(item.path, f"{title} has operator {shown(op.name)} twice", "remove one operator")
         ops[op.name] = (op,)
     return SupplementTable(fields.text("backend"), frozenset(fields.strings("supported")), ops)
 
@@ -195,7 +195,7 @@ def _rows(op: Fields, side: str) -> dict[str, SupplementTensor]:
         fields.need("name", '"in[0]"')
         tensor = SupplementTensor(**read_members(fields, SUPPLEMENT))
         if tensor.name in rows:
-            op.scope.report(node.path, f"{fields.what} is listed twice", "remove one of them")
+            op.scope.report(node.path, f"{fields.what} is listed twice", "remove one entry")
         rows[tensor.name] = tensor
     return rows
 
@@ -258,7 +258,7 @@ def _params(parts: Mapping[str, tuple[Part, ...]], what: str, scope: Scope) -> d
         param, path = part.definition, part.paths.get("Name", part.path)
         if param.name in params:
             problem = f"{what} has two parameters {shown(param.name)}; first at {paths[param.name]}"
-            scope.report(path, problem, "rename one of them")
+            scope.report(path, problem, "rename one parameter")
         elif isinstance(param, ParamDef) and param.name:
             params[param.name] = param
             paths[param.name] = path

@@ -255,7 +255,7 @@ class Types:
             missing = next(core for core in self.cores if core not in of_core)
             raise ModelError(
                 f"{side[:-1]} {tensor.name!r} of operator {self.op!r} has no data type for {missing}",
-                fix="state one in its definition or supplement, or use xdlc's own fields",
+                fix="state a data type in the definition or supplement, or use xdlc's own fields",
             )
         if several and (tensor.dtypes or EACH not in members):
             members[SEVERAL] = write_types(tensor.dtypes)

@@ -73,7 +73,7 @@ def check_name(name: str, what: str, where: str | None = None) -> None:
         raise ModelError(
             f"the {what} {name[:20]!r}... has {len(name)} characters, more than {MAX_LENGTH}",
             where=where,
-            fix="shorten it: files have this name",
+            fix="shorten the name, which files also have",
         )
 
 

@@ -171,7 +171,7 @@ def _write(root: Path, target: Path, file: Rendered, before: str | None, merge: 
         raise UsageError(
             "is not a file of the package: it is a folder or a link, or is inside a link",
             where=str(target / file.path),
-            fix="move it away",
+            fix="move the file to another folder",
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists():

@@ -217,10 +217,10 @@ def plugin(**declared: Any) -> Callable[[Any], type[Plugin]]:
             return _made(target, (target,) if issubclass(target, Plugin) else (target, Plugin), declared)
         if not callable(target):
             raise UsageError(
-                f"plugin(...) decorates a class or a function, not {target!r}", fix="put it above one"
+                f"plugin(...) decorates a class or a function, not {target!r}", fix="decorate a class"
             )
         if "compute" in declared:
-            raise UsageError("compute is both an argument and a decorated function", fix="omit one of them")
+            raise UsageError("compute is both an argument and a decorated function", fix="omit the argument")
         hooks = {name: staticmethod(declared[name]) for name in HOOKS if name in declared}
         return _made(target, (Plugin,), {**declared, **hooks, "compute": staticmethod(target)})
 

@@ -153,7 +153,7 @@ def formats_header(entry: str, inputs: Sequence[str], outputs: Sequence[str]) ->
     names = (*inputs, *outputs)
     for name in names:
         if find_format(name).for_weights_only:
-            raise UsageError(f"format {name} is only for weights", fix="name it in weight_formats")
+            raise UsageError(f"format {name} is only for weights", fix="use weight_formats")
     numbers = ", ".join(str(_NUMBERS[name] if find_format(name).is_packed else 0) for name in names)
     return "\n".join(
         (
@@ -263,7 +263,7 @@ def _source(source: str | Path) -> tuple[str, bytes, Path | None]:
     if len(text) > MAX_SOURCE:
         raise UsageError(f"is larger than {MAX_SOURCE >> 20} MiB", where=str(source), fix="name a C file")
     if source.suffix != ".c" or source.name == PACKED or not _FILE.fullmatch(source.name):
-        raise UsageError("does not have the name of a C file", where=str(source), fix="name it like kernel.c")
+        raise UsageError("is not named like a C file", where=str(source), fix="use a name like kernel.c")
     return source.name, text, source.resolve().parent
 
 

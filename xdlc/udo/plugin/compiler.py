@@ -63,7 +63,7 @@ def find_compiler() -> Compiler:
             ) from error
         if not command or shutil.which(command[0]) is None:
             raise BackendError(
-                f"there is no C compiler {text!r}, which CC names", fix="set CC to a compiler, or unset it"
+                f"CC names {text!r}, which is not a C compiler", fix="set CC to a compiler, or unset it"
             )
         return Compiler(command, _version(command))
     for name in CANDIDATES:

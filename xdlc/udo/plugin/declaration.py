@@ -125,7 +125,7 @@ def _signature(
     if plugin.config:
         given = [what for what in ("inputs", "outputs", "params") if getattr(plugin, what)]
         if given:
-            raise UsageError(f"{given[0]} excludes config", fix="omit one of them")
+            raise UsageError(f"{given[0]} excludes config", fix="omit config, or this attribute")
         return _configured(_beside(plugin.config, file), package, name)
     inputs = _tensors(plugin.inputs, Input, "inputs") or (builtin.inputs if builtin else ())
     outputs = _tensors(plugin.outputs, Output, "outputs") or (builtin.outputs if builtin else ())
@@ -253,7 +253,7 @@ def _tensors(given: object, kind: type[DeclaredTensor], what: str) -> tuple[Tens
     names = [tensor.name for tensor in tensors]
     for place, tensor in enumerate(tensors):
         if tensor.name in names[:place]:
-            raise UsageError(f"two {what} are named {tensor.name!r}", fix="give each its own name")
+            raise UsageError(f"two {what} are named {tensor.name!r}", fix="use different names")
         if tensor.repeated and place != len(tensors) - 1:
             raise UsageError(f"{tensor.name} is repeated, but not the last of {what}", fix="put it last")
         if tensor.mandatory and not all(earlier.mandatory for earlier in tensors[:place]):

@@ -81,7 +81,7 @@ def tensor_def(given: object, kind: type[DeclaredTensor]) -> TensorDef:
         raise UsageError(f"rank of {name} is {rank!r}", fix=f"give None or 1 to {MAX_RANK}")
     if declared.layout not in ("", *LAYOUTS):
         choices = ", ".join(LAYOUTS)
-        raise UsageError(f"layout of {name} is {declared.layout!r}", fix=f"give {choices}, or omit it")
+        raise UsageError(f"layout of {name} is {declared.layout!r}", fix=f"use {choices}, or no layout")
     dtypes = tuple(data_type(dtype) for dtype in declared.dtypes)
     if any(dtype.kind == "string" for dtype in dtypes):
         raise UsageError(
@@ -172,7 +172,7 @@ def _common(dims: Sequence[Extent], specs: Sequence[TensorSpec]) -> Extent:
     if len(wide) > 1:
         shapes = " and ".join(str(list(spec.shape)) for spec in specs)
         raise UsageError(
-            f"shapes {shapes} cannot be broadcast", fix="correct the model, or what infer_shape_and_type does"
+            f"shapes {shapes} cannot be broadcast", fix="correct the model or infer_shape_and_type"
         )
     if wide:
         return wide.pop()

@@ -43,7 +43,7 @@ def named_plugins(name: str) -> list[type[Plugin]]:
         module = _import(place, name)
     else:
         raise UsageError(
-            f"{name!r} names no plugin", fix="name it like module:Class or path/to/file.py:Class"
+            f"{name!r} names no plugin", fix="name a plugin like module:Class or path/to/file.py:Class"
         )
     if not attribute:
         return _all(module, name)

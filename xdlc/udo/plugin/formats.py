@@ -311,9 +311,9 @@ def weight_formats(plugin: Plugin, inputs: Sequence[TensorDef]) -> dict[str, For
         names_of = ", ".join(static) or "none"
         raise UsageError(
             f"weight_formats has {len(stated)} formats for {len(static)} static inputs: {names_of}",
-            fix=f"name one format for each, or give them by input: weight_formats = {{{names[-1]!r}: ...}}"
+            fix=f"name one format for each, or give formats by input: weight_formats = {{{names[-1]!r}: ...}}"
             if names
-            else "omit them",
+            else "omit weight_formats",
         )
     return {name: find_format(format_name) for name, format_name in zip(static, stated, strict=False)}
 
@@ -369,7 +369,7 @@ def _formats_by_name(formats: Any, names: Sequence[str], what: str) -> dict[str,
     found = [find_format(name) for name in formats or ["ND"] * len(names)]
     for format in found:
         if format.for_weights_only:
-            raise UsageError(f"{format.name} is not a format of {what}", fix="name it in weight_formats")
+            raise UsageError(f"{format.name} is not a format of {what}", fix="use weight_formats")
     return dict(zip(names, found, strict=True))
 
 

@@ -175,7 +175,7 @@ class Float(Kind):
         with numpy.errstate(all="ignore"):
             stored = numpy.asarray(float(value)).astype(self.dtype.numpy)
         if numpy.isinf(stored) and not numpy.isinf(float(value)):
-            raise UsageError(f"{value} is beyond {self.dtype.name}")
+            raise UsageError(f"{self.dtype.name} cannot hold {value}")
         return float(value)
 
 
@@ -304,7 +304,7 @@ class Tensor(Kind):
         if self._rank is not None and stored.ndim != self._rank:
             raise UsageError(f"expected a tensor of {self._rank} axes, found shape {list(stored.shape)}")
         if not self.dtype.is_float and not numpy.array_equal(source, stored):
-            raise UsageError(f"expected a tensor of {self.dtype.name}, found {source.dtype} values beyond it")
+            raise UsageError(f"{self.dtype.name} cannot hold these values of {source.dtype}")
         return stored
 
     def rank(self) -> int | None:
@@ -467,5 +467,5 @@ def _plain(value: Any) -> Any:
         return _plain(value.tolist())
     raise UsageError(
         f"a {type(value).__name__} cannot be stored as JSON",
-        fix="give it its own parameter, Bytes or Tensor, or omit it",
+        fix="declare a parameter of kind Bytes or Tensor, or omit the value",
     )

@@ -158,7 +158,10 @@ def test_features_that_weights_do_not_take_are_refused() -> None:
     with pytest.raises(ConstraintError) as caught:
         edit(cnn(quantized=True), input_dimensions={"x": (1, 12, 12, 4)})
     said = str(caught.value)
-    assert "op 'fullyconnected_y' (FullyConnected): it needs 128 elements a row, but would get 288" in said
+    assert (
+        "op 'fullyconnected_y' (FullyConnected): the op needs 128 elements in each row, but would get 288"
+        in said
+    )
     assert "fix: convert the source model again" in said
     with pytest.raises(ConstraintError, match="its weights need 4 channels, not 3"):
         edit(cnn(quantized=True), input_dimensions={"x": (1, 8, 8, 3)})

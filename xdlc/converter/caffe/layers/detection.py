@@ -59,7 +59,7 @@ def _prior_box(node: Node, g: Operators) -> Value:
         corners = np.clip(corners, 0, 1)
     elif not p.has("clip") and (corners.min() < 0 or corners.max() > 1):
         g.context.diagnostics.notices.append(
-            f"{node.own_name!r} states no clip: as SSD, xdlc does not clip its boxes to 0 ... 1; state "
+            f"{node.own_name!r} has no clip: like SSD, xdlc does not clip its boxes to 0 ... 1; state "
             "clip, because some forks of Caffe clip"
         )
     variance = p.numbers("variance", above=0) or [0.1]

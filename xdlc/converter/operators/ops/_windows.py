@@ -154,7 +154,7 @@ def window(node: Node, kernel: tuple[int, ...], spatial: tuple[int, ...]) -> Win
     if any(value < 1 for value in (*strides, *dilations, *kernel)):
         raise node.problem("a stride, dilation or kernel size is below 1")
     if any(value > EXTENT_LIMIT for value in (*strides, *dilations, *kernel, *pads)):
-        raise node.invalid("a stride, dilation, kernel size or padding is beyond 32 bits")
+        raise node.invalid("a stride, dilation, kernel size or padding needs more than 32 bits")
     before, after = tuple(pads[:rank]), tuple(pads[rank:])
     automatic = automatic_padding(node)
     if automatic == "VALID":

@@ -59,7 +59,7 @@ def _cut_by(importer: Operators, node: Node, value: Value, axis: int, sizes: Val
     _check_integers(node, sizes)
     if shape is None or len(shape) != 1 or shape[0] is None:
         raise node.problem(
-            "the number of its pieces is only known when the graph runs", "give it a constant list of sizes"
+            "the number of its pieces is only known when the graph runs", "make the list of sizes constant"
         )
     if not shape[0]:
         raise node.invalid("it splits into no pieces")
@@ -90,7 +90,7 @@ def _cut_evenly(
         if not chosen.is_static:
             raise node.problem(
                 "the size of its pieces is computed when the graph runs, and so is their number",
-                "give it a constant size",
+                "make the size constant",
             )
         size = int(chosen.numpy())
     if size < 1:
@@ -118,7 +118,7 @@ def import_concat(node: Node, importer: Operators) -> list[AnyValue]:
     rank = None if shape is None else len(shape) + adds
     if not isinstance(axis, int) or (rank is not None and not -rank <= axis < rank):
         raise node.invalid(
-            f"it joins along axis {axis}, the result is of rank {'?' if rank is None else rank}"
+            f"the op joins along axis {axis}, the result is of rank {'?' if rank is None else rank}"
         )
     count_listed(importer, node, len(elements))
     pieces = list(elements)

@@ -71,7 +71,7 @@ def _scan(node: AtenNode, g: Operators) -> Sequence[AnyValue]:
     body = node.graph("arg0")
     _check(node, body, len(states) + len(sequences) + len(shared), len(states))
     if not sequences:
-        raise node.invalid("it has no sequences to scan")
+        raise node.invalid("the Scan has no sequences to scan")
     outside = [f"{g.builder.node}~shared{index}" for index in range(len(shared))]
     g.context.values.update(zip(outside, shared, strict=True))
 

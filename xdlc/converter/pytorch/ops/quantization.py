@@ -26,7 +26,7 @@ def _integer(node: AtenNode, bound: Value | float, name: str) -> int:
     if not isinstance(bound, Value):
         return int(bound)
     if not bound.is_static or bound.size != 1:
-        raise node.problem(f"its argument {name} is computed", "pass it as a number")
+        raise node.problem(f"its argument {name} is computed", "pass a number")
     return int(bound.numpy().reshape(-1)[0])
 
 

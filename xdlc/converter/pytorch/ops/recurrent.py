@@ -191,7 +191,7 @@ def _cell(
         x, states = front(g, x), [front(g, state) for state in states]
     biases = [bias for bias in (b_ih, b_hh) if bias is not None]
     if len(biases) == 1:
-        raise node.problem("it has one bias, but requires two or none", "give the cell both biases or none")
+        raise node.problem("the cell has a single bias", "add the second bias, or omit both")
     direction = _Direction([w_ih, w_hh, *biases], has_biases=bool(biases))
     states = [front(g, state) for state in states]
     _, *last = _layer(g, node.type.removesuffix("_cell"), front(g, x), states, [direction])

@@ -302,7 +302,7 @@ def _triangle(node: AtenNode, g: Operators, self: Value, diagonal: int) -> Value
 def _fill_diagonal(node: AtenNode, g: Operators, self: Value, fill_value: float, wrap: bool) -> Value:
     shape = dims(self)
     if self.rank < 2 or (self.rank > 2 and len(set(shape)) > 1):
-        raise node.invalid(f"a tensor of shape {list(shape)} has no such diagonal")
+        raise node.invalid(f"shape {list(shape)} has no diagonal: make all axes equal")
     check_table(*shape)
     held = np.zeros(shape, np.bool_)
     np.fill_diagonal(held, True, wrap)

@@ -37,7 +37,7 @@ def _ravel(node: AtenNode, g: Operators, self: Value) -> Value:
 def _view_bits(node: AtenNode, g: Operators, self: Value, dtype: DType) -> Value:
     if any(each.is_float and each is not FLOAT32 for each in (self.dtype, dtype)):
         raise node.problem(
-            f"the host computes in float32, so it cannot read the bits of {self.dtype} as {dtype}",
+            f"the host computes in float32, and cannot read the bits of {self.dtype} as {dtype}",
             "remove the operator, or export the model in float32",
         )
     sizes, ratio = dims(self), max(dtype.bits // self.dtype.bits, 1)

@@ -27,7 +27,7 @@ def reserved(node: Node, g: Operators, count: int, dtype: str, shape: Sequence[i
         shape: Shape of its elements, None or -1 for what is not known.
     """
     if not 0 <= count <= SEQUENCE_ELEMENTS:
-        raise node.problem(f"a list of {count} elements is not supported; at most {SEQUENCE_ELEMENTS} are")
+        raise node.problem(f"xdlc supports lists of at most {SEQUENCE_ELEMENTS} elements, not {count}")
     try:
         kind = np.dtype(dtype)
         element_type = from_numpy(kind)
@@ -124,7 +124,7 @@ def listed(node: Node, g: Operators, items: AnyValue) -> list[Value]:
         return list(items.elements)
     count = length(node, items)
     if count > LISTED:
-        raise node.problem(f"a list of {count} elements is not supported; at most {LISTED} are")
+        raise node.problem(f"xdlc supports lists of at most {LISTED} elements, not {count}")
     return [element_at(node, g, items, index) for index in range(count)]
 
 
@@ -299,7 +299,7 @@ def _gathered(node: Node, g: Operators, items: AnyValue, index: int, shape: list
 def _scatter(node: Node, g: Operators) -> AnyValue:
     at, tensor = indices(node, 1), node.required(0)
     if at is None:
-        raise node.problem("computed positions in a list are not supported", "make them constant")
+        raise node.problem("computed positions in a list are not supported", "make the positions constant")
     wanted = _count(node, 3) if len(node.inputs) > 3 else -1
     count = max(int(at.max(initial=-1)) + 1, wanted)
     if at.tolist() == list(range(count)):
@@ -337,7 +337,7 @@ def _split(node: Node, g: Operators) -> AnyValue:
 def _pieces(node: Node, g: Operators, tensor: Value, index: int) -> AnyValue:
     lengths = indices(node, index)
     if lengths is None:
-        raise node.problem("computed lengths of pieces are not supported", "make them constant")
+        raise node.problem("computed lengths of pieces are not supported", "make the lengths constant")
     if lengths.size < 2:
         return counted(node, g, [tensor] * lengths.size)
     return counted(node, g, g.apply("Split", [tensor, g.builder.const(lengths)], {"axis": 0}, lengths.size))
@@ -388,7 +388,7 @@ def _array_gather(node: Node, g: Operators) -> Value:
 def _array_scatter(node: Node, g: Operators) -> AnyValue:
     at, tensor, items = indices(node, 1), node.required(2), list_of(node, 3)
     if at is None:
-        raise node.problem("computed positions in an array are not supported", "make them constant")
+        raise node.problem("computed positions in an array are not supported", "make the positions constant")
     if at.tolist() == list(range(length(node, items))):
         return tensor
     return _scattered(node, g, items, at.tolist(), tensor)

@@ -115,7 +115,7 @@ def _split_v(node: Node, g: Operators, x: Value, sizes: Value, axis: Value) -> l
 
 def _check_count(node: Node, name: str, count: int) -> None:
     if int(node.attr(name, 0)) != count:
-        raise node.invalid(f"{name} is {node.attr(name, 0)}, and there are {count}")
+        raise node.invalid(f"{name} is {node.attr(name, 0)}, but the op has {count}")
 
 
 @handler("PACK")

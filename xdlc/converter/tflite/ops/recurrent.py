@@ -259,7 +259,7 @@ def _lstm(node: Node, g: Operators) -> list[Value]:
     x, hidden, weight, bias, cell = (_at(node, values, index) for index in range(5))
     activation = _activation(node)
     if activation != "Tanh" or node.attr("cell_clip", 0.0) or node.attr("proj_clip", 0.0):
-        raise node.problem("an LSTM of the basic kernel supports no clips, and TANH as its only activation")
+        raise node.problem("an LSTM of the basic kernel supports only TANH, without clips")
     joined = g("Concat", [x, hidden], axis=1)
     state = operator.inputs[4] if operator.outputs[0].quantization is not None else None
     memory_steps = None if state is None else steps_of(node, state)

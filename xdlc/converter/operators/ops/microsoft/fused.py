@@ -154,7 +154,7 @@ def fused_matmul(node: Node, b: Builder) -> Value:
     product = times(b, multiply(node, b, x, y), node.attr("alpha", 1.0))
     given = [node.attr(f"activation_{name}") for name in ("alpha", "beta", "gamma")]
     if node.attr("activation_axis") is not None:
-        raise node.problem("activations along an axis are not supported")
+        raise node.problem("xdlc does not support activations along an axis")
     return activated(node, b, product, given)
 
 

@@ -20,7 +20,7 @@ def fully_connected(op: Op, context: ResizeContext) -> list[Shape]:
     taken = row_axes(context.shape(source), width)
     found = math.prod(source.shape[-(taken or source.rank) :])
     if taken is None or found != width:
-        raise ShapeError(f"it needs {width} elements a row, but would get {found}")
+        raise ShapeError(f"the op needs {width} elements in each row, but would get {found}")
     rows = source.shape[:-taken]
     held = op.outputs[0].shape
     return [(math.prod(rows), units) if len(held) == 2 else (*rows, units)]
