@@ -66,12 +66,12 @@ def required(param: click.Parameter) -> list[str]:
 def test_flags_of_before_mean_the_same(tool: str, spelled: Any) -> None:
     tool_command = command(tool)
     options = [param for param in tool_command.params if isinstance(param, click.Option)]
-    known = {
+    options_by_word = {
         word: param for param in options for word in (*param.opts, *param.secondary_opts)
     } | tool_command.aliases
     for words, value in BY_TOOL[tool]:
         flag, *values = words.split(" ")
-        option = known[dashed(flag)]
+        option = options_by_word[dashed(flag)]
         rest = [
             word
             for param in tool_command.params
@@ -84,8 +84,8 @@ def test_flags_of_before_mean_the_same(tool: str, spelled: Any) -> None:
 
 def test_every_tool_has_the_common_flags() -> None:
     for tool in BY_TOOL:
-        known = {word for param in command(tool).params for word in param.opts}
-        assert known >= {dashed(flag.split()[0]) for flag in COMMON}
+        options_by_word = {word for param in command(tool).params for word in param.opts}
+        assert options_by_word >= {dashed(flag.split()[0]) for flag in COMMON}
 
 
 def test_the_list_is_whole() -> None:

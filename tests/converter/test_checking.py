@@ -113,8 +113,9 @@ def test_socs_differ(models: Any) -> None:
     assert xdlc.check(path, target="sm8650").problems == ()
     (problem,) = xdlc.check(path, target="sm8250").problems
     assert "no HTP" in problem.why
-    (problem,) = xdlc.check(path, target="sm6450").problems
-    assert "float graphs" in problem.why
+    report = xdlc.check(path, target="sm6450")
+    assert not report.problems
+    assert any("quantize" in notice for notice in report.notices)
 
 
 def test_a_failing_library_is_one_more_problem(models: Any, monkeypatch: pytest.MonkeyPatch) -> None:

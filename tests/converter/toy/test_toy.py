@@ -194,6 +194,6 @@ def test_a_udo_precedes_the_handler_of_its_framework(toy):
     udos = UdoSet((SCALE,), {}, {("Pkg", "Scale"): like_first})
     model = convert(path, udos=udos, notify=notices.append)
     assert (model.main.ops[0].package, model.main.ops[0].type) == ("Pkg", "Scale")
-    assert any("precedes" in notice for notice in notices)
+    assert any("replaces" in notice for notice in notices)
     other = replace(SCALE, frameworks=("onnx",))
     assert convert(path, udos=UdoSet((other,)), notify=notices.append).main.ops[0].package == "qti.aisw"

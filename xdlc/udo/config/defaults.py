@@ -79,7 +79,7 @@ class WrongDefaultError(Exception):
 
         Example:
             >>> WrongDefaultError("a number", node := Node("1")).message("param 'axis'", node)
-            ("default of param 'axis' has to be a number, found the string '1'", 'write it without quotes')
+            ("default of param 'axis' must be a number, found the string '1'", 'write it without quotes')
         """
         value = self.node.value
         quoted = isinstance(value, str) and _UNQUOTED.fullmatch(value) is not None
