@@ -160,7 +160,7 @@ def test_supplement_may_repeat_or_exceed_the_backends_of_the_op(tmp_path: Path):
     other = document(OPDEF.replace(">HTP<", ">CPU<"), TABLE)
     found = inspect([written(tmp_path, other)])
     assert found.problems == ()
-    assert any("supplement for HTP is not used" in notice for notice in found.notices)
+    assert any("ignores its supplement for HTP" in notice for notice in found.notices)
     wrong = other.replace("<Name>OpName</Name><Input>", "<Name>Other</Name><Input>")
     assert len(problems(written(tmp_path, wrong))) == 1
 

@@ -40,7 +40,7 @@ add_runtime(Runtime("zeros", SHARED, opened, examined))
 
 
 def help_of(overlay: Overlay, tool: str) -> str:
-    return " ".join(overlay.run(tool, "--help").stdout.split())
+    return " ".join(overlay.run(tool, "--help-all").stdout.split())
 
 
 def test_an_option_of_the_quantizer(overlay: Overlay, tmp_path: Path) -> None:

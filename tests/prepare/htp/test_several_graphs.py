@@ -72,7 +72,7 @@ def test_graphs_share_weights_and_are_verified_where_they_are_compiled(
         assert session._engine.record is None  # type: ignore[attr-defined]
     assert any("share their weights" in text for text in heard)
     kept, notices = prepared(model, share_graph_weights=True)
-    assert any("kept" in text for text in notices)
+    assert any("xdlc keeps" in text for text in notices)
     assert cache_provenance.read(kept) == cache_provenance.read(model)
 
 
