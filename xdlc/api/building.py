@@ -15,6 +15,7 @@ from xdlc.api.costing import cost
 from xdlc.api.models import save
 from xdlc.api.preparation import prepare_all, quantize
 from xdlc.api.verbs import verb
+from xdlc.compare.figures import percent
 from xdlc.errors import UsageError, XdlcError, raise_all, size
 from xdlc.options import Notify, PathLike, Step
 
@@ -174,7 +175,7 @@ def _quality(report: QuantReport) -> str:
     if not shares:
         return f"{ratio} ({report.samples} samples)"
     share, rows = min(shares)
-    return f"{ratio}, top-1 equal in {share:.1%} of {rows}"
+    return f"{ratio}, top-1 equal in {percent(share)} of {rows}"
 
 
 def _amounts(model: Any, soc: str, step: Step | None) -> Iterator[str]:

@@ -371,15 +371,22 @@ def command_line() -> tuple[str, ...]:
 
 def begin_json(ctx: click.Context) -> None:
     """Print the result as one JSON object at the end, with its lines."""
-    ctx.meta[_RESULT] = {"schema": _SCHEMA, "tool": ctx.command_path, "lines": []}
+    ctx.meta[_RESULT] = {"schema": _SCHEMA, "tool": ctx.command_path, "warnings": [], "lines": []}
 
 
 def result(**fields: Any) -> None:
     """Add fields to the JSON object, in place of lines."""
+    facts(**fields)
+    content = click.get_current_context().meta.get(_RESULT)
+    if content:
+        content.pop("lines", None)
+
+
+def facts(**fields: Any) -> None:
+    """Add fields to the JSON object, beside lines."""
     content = click.get_current_context().meta.get(_RESULT)
     if content:
         content.update(fields)
-        content.pop("lines", None)
 
 
 def _add(key: str, text: str) -> bool:
