@@ -441,6 +441,12 @@ def notice(text: str) -> None:
         _print_beside(f"notice: {text}".replace("\n", "\n    "), "notices", text)
 
 
+def note(text: str) -> None:
+    """Print a note as a notice, or as a warning if it starts with that word."""
+    words = text.removeprefix("warning: ")
+    (notice if words == text else warn)(words)
+
+
 def _print_beside(message: str, key: str, text: str) -> None:
     """Print a message on stderr, and add its text to the JSON object."""
     _add(key, text)
