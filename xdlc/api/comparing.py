@@ -36,7 +36,7 @@ class ModelFigures:
         rows: How many rows that share is of.
         largest: Largest absolute difference of an output.
         largest_in: Name of that output.
-        words: What is left of the outputs for an application, as quantizing reports it.
+        words: What is left of the worst output for an application, of the worst with classes if there is one.
         score: What the user's metric returns; None without one.
     """
 
@@ -150,7 +150,8 @@ def _judged(
     from xdlc.quant.op_specs import is_real
 
     verdicts = OutputJudge(parts_of_outputs(graph, reference, {}), reference).score(results).verdicts
-    worst = min(verdicts, key=lambda verdict: verdict.kept, default=None)
+    classes = [verdict for verdict in verdicts if verdict.equal is not None]
+    worst = min(classes or verdicts, key=lambda verdict: verdict.kept, default=None)
     real = [tensor for tensor in graph.outputs if tensor.size and is_real(tensor)]
 
     def pairs(name: str) -> list[tuple[Array, Array]]:

@@ -81,7 +81,7 @@ _RESULTS = (
 
 file_flags = all_of(
     params.DLC,
-    params.listing("Calibrate with the samples of this list, one a line."),
+    params.listing("Calibrate with the samples of this list, one a line, or of this folder."),
     params.output(
         "Write the result to this file.  [default: <input>_quantized.dlc]", "--output-dlc", name="target_dlc"
     ),

@@ -194,7 +194,7 @@ def test_the_verdict_line_shows_the_figure_that_decides(report):
 def test_samples_that_tell_nothing_have_no_verdict(report):
     output = replace(report.outputs[0], sqnr=38.6)
     lines = summary(replace(report, outputs=(output,), doubt="input 'x' holds noise"))
-    assert lines[0].startswith("verdict: not judged: input 'x' holds noise;")
+    assert lines[0].startswith("verdict: not judged (calibration samples: input 'x' holds noise);")
     assert "advice: the calibration samples are wrong: input 'x' holds noise" in lines
     assert "held-out" not in summary(replace(report, held_out=False))[1]
 

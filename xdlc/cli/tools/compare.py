@@ -19,7 +19,7 @@ from xdlc.errors import UsageError
     "and with --soc a quantized DLC on the emulation of the SoC too.",
 )
 @params.source("MODEL", "Compare this model. Repeatable.", name="models", type=params.MODEL, multiple=True)
-@params.listing("Compare on the samples of this list, one a line.", required=True)
+@params.listing("Compare on the samples of this list, one a line, or of this folder.", required=True)
 @click.option(
     "--metric",
     metavar="FILE.py:FUNCTION",

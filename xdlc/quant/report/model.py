@@ -231,7 +231,11 @@ class Judgement(str):
         """Return the line; ``doubt`` states why the samples tell nothing."""
         ratios = [o.sqnr if o.judged is None else o.judged for o in outputs if o.sqnr is not None]
         ratio = sum(ratios) / len(ratios) if ratios else None
-        verdict = f"not judged: {doubt}" if doubt else _verdict(outputs, EXACT if ratio is None else ratio)
+        verdict = (
+            f"not judged (calibration samples: {doubt})"
+            if doubt
+            else _verdict(outputs, EXACT if ratio is None else ratio)
+        )
         judged = [output for output in outputs if output.kept is not None]
         worst = min(judged, key=lambda output: (not output.is_lost, output.kept), default=None)
         cause = ""
@@ -244,6 +248,10 @@ class Judgement(str):
         line = super().__new__(cls, printable(f"verdict: {verdict}{cause}; outputs at {reached}{words}"))
         line.outputs, line.verdict, line.sqnr = outputs, verdict, ratio
         return line
+
+    def __str__(self) -> Judgement:
+        """Return the line itself, with its figures."""
+        return self
 
 
 def _verdict(outputs: tuple[OutputReport, ...], ratio: float) -> str:
@@ -342,7 +350,7 @@ class QuantReport:
 
     @property
     def verdict(self) -> str:
-        """The worse of dB and agreement: good, fair, poor or useless; or why there is none."""
+        """The worse of dB and agreement, from good to useless; or why there is none."""
         return self.judgement.verdict
 
     def as_json(self) -> dict[str, Any]:
