@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from tests.support.onnx_models import residual
 from xdlc import api
 from xdlc.cli.main import main
 from xdlc.errors import UsageError
+from xdlc.runtime.input_list import folder_list, read_input_list
 
 
 @pytest.fixture
@@ -41,6 +43,10 @@ def test_all_steps_end_with_one_line_that_says_how_good_where_and_how_much(sourc
     assert " dB" in line
     assert "ops on HTP" in line
     assert "MACs" in line
+    again = CliRunner().invoke(main, [*words, "-o", str(folder), "--act-bitwidth", "16", "--json"])
+    figures = json.loads(again.stdout)["figures"]
+    assert figures["ops_on_htp"] <= figures["ops"]
+    assert figures["outputs"][0]["sqnr"] > 30
     assert picture.read_text("utf-8").startswith("<svg")
     names = {"net.dlc", "net_quantized.dlc", "net_cached.dlc", "net_report.html", "net_samples.txt"}
     assert {path.name for path in folder.iterdir()} == names
@@ -70,6 +76,32 @@ def test_flags_of_a_run_and_of_all_steps_exclude_each_other(source: Path, words:
     done = CliRunner().invoke(main, ["run", str(source), *words])
     assert done.exit_code == 2
     assert "--samples" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["--sco", "sm8650"], ["--acuracy", "best"]])
+def test_an_unknown_flag_is_one_problem(source: Path, words: list[str]) -> None:
+    done = CliRunner().invoke(main, ["run", str(source), "--samples", str(source.parent), *words])
+    assert done.exit_code == 2
+    assert words[0] in done.stderr
+    assert words[1] not in done.stderr
+
+
+def test_flags_of_quantizing_need_samples(source: Path) -> None:
+    (source.parent / "list").touch()
+    done = CliRunner().invoke(
+        main, ["run", str(source), "-l", str(source.parent / "list"), "--accuracy", "best"]
+    )
+    assert done.exit_code == 2
+    assert "--samples" in done.stderr
+
+
+def test_a_folder_is_read_in_the_order_of_its_numbers(source: Path) -> None:
+    folder = source.parent / "samples"
+    (folder / "0.npy").rename(folder / "10.npy")
+    names = [Path(line).name for line in folder_list(folder).splitlines()]
+    assert names == [f"{number}.npy" for number in range(1, 11)]
+    graph = xdlc.convert(source).main
+    assert len(read_input_list(folder, graph)) == 10
 
 
 def test_a_dlc_needs_a_list(source: Path) -> None:

@@ -61,6 +61,7 @@ def test_the_first_model_is_the_reference(files: dict[str, Any]) -> None:
     assert 20 < small.db < 60
     assert small.rows == 40
     assert small.largest > plain.largest
+    assert small.largest_in == "y"
     assert first.score == plain.score
     assert [row.bytes for row in (first, plain, small)] == [
         Path(path).stat().st_size for path in files["models"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,14 @@ def test_parts_are_cached_if_asked_for(tmp_path: Path) -> None:
     model, graphs = cached(path)
     assert [graph["graphName"] for graph in graphs] == ["my_graph_part0", "my_graph_part1"]
     assert [tensor.name for tensor in model.main.outputs] == ["c", "a"]
+
+
+@needs_htp
+def test_caches_that_a_result_loses_are_named(dlc: Path) -> None:
+    assert "replaces" not in invoke(dlc, "--soc", "sm8550,sm8650").stderr
+    result = invoke(dlc, "--json")
+    assert "sm8550" in next(line for line in json.loads(result.stdout)["notices"] if "replaces" in line)
+    assert [cache["soc"] for cache in json.loads(result.stdout)["caches"]] == ["SM8650"]
 
 
 @needs_htp

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from xdlc.errors import UsageError
+from xdlc.errors import ConstraintError, UsageError
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor, i32, make_op, static, u32
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, UFIXED8
 from xdlc.quant import quantize
@@ -11,6 +11,7 @@ from xdlc.quant.calibration.calibrate import calibrated
 from xdlc.quant.engine import Engine
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.plan import Plan
+from xdlc.quant.report import Judgement
 from xdlc.quant.sample_faults import find_faults
 from xdlc.quant.sample_summary import SampleSummary
 from xdlc.quant.samples import Samples
@@ -169,6 +170,20 @@ def test_noise(network):
     noise = [rng.standard_normal((1, ROWS, COLUMNS, 3)) for _ in range(12)]
     assert kinds(network(), noise) == ["noise?"]
     assert kinds(network("NCHW"), [array.reshape(1, 3, ROWS, COLUMNS) for array in noise]) == ["noise?"]
+
+
+def test_noise_has_no_verdict_and_fails_below_any_figure(network):
+    rng = np.random.default_rng(1)
+    noise = [{"x": np.float32(rng.standard_normal((1, ROWS, COLUMNS, 3)))} for _ in range(12)]
+    lines = []
+    quantize(network(), noise, notify=lines.append)
+    (line,) = (line for line in lines if isinstance(line, Judgement))
+    assert line.verdict.startswith("not judged")
+    with pytest.raises(ConstraintError, match="noise"):
+        quantize(network(), noise, fail_below=1.0)
+    real = [{"x": picture} for picture in pictures(12)]
+    quantize(network(), noise, report_list=real, notify=lines.append)
+    assert not lines[-1].startswith("verdict: not judged")
 
 
 @pytest.mark.filterwarnings("error")

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from xdlc.api.conversion import convert
 from xdlc.api.costing import cost
 from xdlc.api.models import save
 from xdlc.api.preparation import prepare_all, quantize
 from xdlc.api.verbs import verb
-from xdlc.errors import UsageError, XdlcError, raise_all, size
+from xdlc.compare.figures import percent
+from xdlc.errors import XdlcError, raise_all, size
 from xdlc.options import Notify, PathLike, Step
+from xdlc.options.quantizing import QuantizeOptions
 
 if TYPE_CHECKING:
     from xdlc.quant.report import QuantReport
-
-SUFFIXES = (".npy", ".raw", ".bin")
-"""Files of a folder that are samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +55,7 @@ class Built:
         cost: Bytes, MACs and estimated time.
         stages: The files, in order.
         report: Path of the report page.
+        figures: The numbers of the line, and the outputs.
     """
 
     name: str
@@ -67,6 +66,7 @@ class Built:
     cost: str
     stages: tuple[Stage, ...]
     report: str
+    figures: dict[str, Any]
 
     def __str__(self) -> str:
         """Return one line: how good, where, how much."""
@@ -86,6 +86,8 @@ def build(
     *,
     notify: Notify | None = None,
     step: Step | None = None,
+    phrase: Callable[[str], str] = str,
+    **options: Unpack[QuantizeOptions],
 ) -> Built:
     """Convert, quantize, prepare and measure a source model; write files to a folder.
 
@@ -96,13 +98,17 @@ def build(
         folder: Where the files go.
         notify: Called with each notice, a line of text.
         step: Called with the title of what is done, the number of steps done and of all (0: not known).
+        phrase: Writes each line of ``notify``; advice has ``options``; default: as keyword arguments.
+        **options: Options of the quantizer.
 
     Raises:
         XdlcError: As ``convert``, ``quantize`` and ``prepare`` do.
     """
     from xdlc.ir.files import check_readable, make_folder, replace_text
+    from xdlc.quant.advice import Advice
     from xdlc.quant.report import Reporter
     from xdlc.runtime.htp.cache_verdict import device_soc
+    from xdlc.runtime.input_list import folder_list
 
     source, target = Path(path), Path(folder)
     stem, listing = source.stem, Path(samples)
@@ -112,7 +118,14 @@ def build(
         if notify is not None and line.startswith("warning"):
             notify(line)
 
-    names = _files(listing) if listing.is_dir() else []
+    page = target / f"{stem}_report.html"
+
+    def advised(line: str) -> str:
+        if isinstance(line, Advice) and "report" in line.options:
+            return f"{line.text}: {page}"
+        return phrase(line)
+
+    names = folder_list(listing) if listing.is_dir() else ""
     if not names:
         check_readable(listing)
     plain, small, cached = (target / f"{stem}{end}.dlc" for end in ("", "_quantized", "_cached"))
@@ -121,9 +134,10 @@ def build(
     save(model, plain)
     if names:
         listing = target / f"{stem}_samples.txt"
-        replace_text(listing, "".join(f"{quote(str(file))}\n" for file in names))
-    reporter = Reporter(target / f"{stem}_report.html", title=source.name, progress=None)
-    quantized = quantize(model, listing, report=reporter, notify=quiet, step=step, target=soc)
+        replace_text(listing, names)
+    reporter = Reporter(page, title=source.name, progress=None)
+    options = {"target": soc, **options}
+    quantized = quantize(model, listing, report=reporter, notify=quiet, step=step, phrase=advised, **options)
     save(quantized, small)
     prepared = prepare_all(small, [soc], step=step, partition=True)
     raise_all(prepared.problems)
@@ -131,7 +145,19 @@ def build(
     report, plan = reporter.result, prepared.plans[0]
     assert report is not None
     ops = plan.cached + len(plan.left)
-    amounts, quality = list(_amounts(quantized, soc, step)), _quality(report)
+    static = cost(quantized).static
+    weights, macs = sum(graph.weights for graph in static), sum(graph.macs for graph in static)
+    time, quality = _time(quantized, soc, step), _quality(report)
+    amounts = [f"{size(weights)} of weights", f"{macs / 1e6:.1f} M MACs", *time]
+    figures = {
+        "sqnr": report.reached,
+        "outputs": [asdict(output) for output in report.outputs],
+        "ops": ops,
+        "ops_on_htp": plan.cached,
+        "weight_bytes": weights,
+        "macs": macs,
+        "time": " ".join(time),
+    }
     place = f"{plan.cached} of {ops} ops on HTP"
     stages = (
         Stage("Your model", str(source), _bytes(source), (source.suffix.lstrip("."),)),
@@ -147,21 +173,9 @@ def build(
         place,
         ", ".join(amounts),
         stages,
-        str(target / f"{stem}_report.html"),
+        str(page),
+        figures,
     )
-
-
-def _files(folder: Path) -> list[Path]:
-    """Return the samples of a folder.
-
-    Raises:
-        UsageError: If it has none.
-    """
-    names = sorted(file for file in folder.iterdir() if file.suffix in SUFFIXES)
-    if not names:
-        fix = f"name a folder of files that end in {', '.join(SUFFIXES)}, or a list of samples"
-        raise UsageError("the folder has no samples", where=str(folder), fix=fix, code="XD205")
-    return names
 
 
 def _bytes(path: Path) -> int:
@@ -170,19 +184,21 @@ def _bytes(path: Path) -> int:
 
 def _quality(report: QuantReport) -> str:
     ratio = "no dB" if report.reached is None else f"{report.reached:.1f} dB"
+    lost = min(
+        (output for output in report.outputs if output.is_lost), key=lambda o: o.kept or 0.0, default=None
+    )
+    if lost is not None:
+        ratio += f", {lost.name!r} keeps {percent(lost.kept or 0.0)} of its task"
     shares = [(output.top1, output.rows) for output in report.outputs if output.top1 is not None]
     if not shares:
         return f"{ratio} ({report.samples} samples)"
     share, rows = min(shares)
-    return f"{ratio}, top-1 equal in {share:.1%} of {rows}"
+    return f"{ratio}, top-1 equal in {percent(share)} of {rows}"
 
 
-def _amounts(model: Any, soc: str, step: Step | None) -> Iterator[str]:
-    """Yield bytes of weights, MACs and the estimated time, as far as they are known."""
-    static = cost(model)
-    yield f"{size(sum(graph.weights for graph in static.static))} of weights"
-    yield f"{sum(graph.macs for graph in static.static) / 1e6:.1f} M MACs"
+def _time(model: Any, soc: str, step: Step | None) -> list[str]:
+    """Return the estimated time in words, if it is known."""
     with suppress(XdlcError):  # a partitioned model has no whole plan
         time = cost(model, [soc], step=step).times[0]
-        if not isinstance(time, str):
-            yield f"est. {time}"
+        return [] if isinstance(time, str) else [f"est. {time}"]
+    return []

@@ -31,11 +31,12 @@ class ModelFigures:
         title: The model and what ran it.
         bytes: Size of its file.
         samples: Samples that were compared.
-        db: SQNR of the outputs in dB, of the input of a last Softmax.
+        db: Mean SQNR of the outputs in dB, each over all samples, of the input of a last Softmax.
         equal: Share of rows with the same largest element, or of equal labels; None: neither counts.
         rows: How many rows that share is of.
-        largest: Largest absolute difference.
-        words: What is left of the outputs for an application, as quantizing reports it.
+        largest: Largest absolute difference of an output.
+        largest_in: Name of that output.
+        words: What is left of the worst output for an application, of the worst with classes if there is one.
         score: What the user's metric returns; None without one.
     """
 
@@ -46,6 +47,7 @@ class ModelFigures:
     equal: float | None = None
     rows: int = 0
     largest: float | None = None
+    largest_in: str = ""
     words: str = ""
     score: float | None = None
 
@@ -152,19 +154,25 @@ def _judged(
     from xdlc.quant.op_specs import is_real
 
     verdicts = OutputJudge(parts_of_outputs(graph, reference, {}), reference).score(results).verdicts
-    worst = min(verdicts, key=lambda verdict: verdict.kept, default=None)
-    pairs = [
-        (exact[judged_by(tensor).name], rounded[judged_by(tensor).name])
-        for tensor in graph.outputs
-        if tensor.size and is_real(tensor)
-        for exact, rounded in zip(reference, results, strict=True)
-    ]
-    largest = max((float(np.abs(exact - rounded).max(initial=0.0)) for exact, rounded in pairs), default=None)
+    classes = [verdict for verdict in verdicts if verdict.equal is not None]
+    worst = min(classes or verdicts, key=lambda verdict: verdict.kept, default=None)
+    real = [tensor for tensor in graph.outputs if tensor.size and is_real(tensor)]
+
+    def pairs(name: str) -> list[tuple[Array, Array]]:
+        return [(exact[name], rounded[name]) for exact, rounded in zip(reference, results, strict=True)]
+
+    ratios = [Noise.of(pairs(judged_by(tensor).name)).db for tensor in real]
+    errors = {
+        name: max(float(np.abs(exact - rounded).max(initial=0.0)) for exact, rounded in pairs(name))
+        for name in (tensor.name for tensor in real)
+    }
+    largest_in = max(errors, key=lambda name: errors[name], default="")
     return replace(
         row,
-        db=Noise.of(pairs).db if pairs else None,
+        db=sum(ratios) / len(ratios) if ratios else None,
         equal=worst.equal if worst else None,
         rows=worst.rows if worst else 0,
-        largest=largest,
+        largest=errors.get(largest_in),
+        largest_in=largest_in,
         words=f"{worst.kind}: {worst}" if worst else "",
     )

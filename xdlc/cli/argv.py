@@ -169,10 +169,12 @@ class _Reader:
         elif self.source is not None and not self.is_own and (not self.named or self.source.multiple):
             self.named, self.is_word = word, True
             self.words += [self.source.opts[-1], word]
+        elif self.before and not self.is_option(self.before):
+            pass  # a value of a flag that is reported already
         elif self.named and (self.is_word or not self.before):
             problem = f"two files are named: {self.named} and {word}"
             self.problems.append(UsageError(problem, fix=f"name one {self.source and self.source.metavar}"))
-        elif not self.before or self.is_option(self.before):
+        else:
             self.problems.append(usage_errors.left_over(word, self.before, self.known))
 
     def flag(self, word: str) -> None:

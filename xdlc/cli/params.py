@@ -269,7 +269,7 @@ class NumberRange(click.FloatRange):
 
 
 MODEL = FilePath(path_type=Path)
-"""A source model; a folder is one too, for some formats."""
+"""A source model, or samples; a folder is one too, for some formats."""
 INPUT_FILE = FilePath(dir_okay=False, path_type=Path)
 OUTPUT_FILE = FilePath(path_type=Path)
 
@@ -290,7 +290,7 @@ def output(text: str, *flags: str, name: str = "target", **settings: Any) -> Dec
 def listing(text: str, **settings: Any) -> Decorator:
     """Return the decorator for the input list of a tool."""
     return click.option(
-        "-l", "--input-list", "--list", "input_list", type=INPUT_FILE, metavar="FILE", help=text, **settings
+        "-l", "--input-list", "--list", "input_list", type=MODEL, metavar="FILE|FOLDER", help=text, **settings
     )
 
 

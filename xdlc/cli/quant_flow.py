@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Container, Mapping, Sequence, Sized
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ import click
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target
 from xdlc.cli.params import all_of, dashed, flags_of, kernel_flags, stated
-from xdlc.cli.tool import command_line, notice, show, warn, written
+from xdlc.cli.tool import command_line, facts, notice, show, warn, written
 from xdlc.errors import UsageError
 from xdlc.options import options_of
 from xdlc.options.quantizing import QuantizeOptions
@@ -81,7 +81,7 @@ _RESULTS = (
 
 file_flags = all_of(
     params.DLC,
-    params.listing("Calibrate with the samples of this list, one a line."),
+    params.listing("Calibrate with the samples of this list, one a line, or of this folder."),
     params.output(
         "Write the result to this file.  [default: <input>_quantized.dlc]", "--output-dlc", name="target_dlc"
     ),
@@ -171,7 +171,7 @@ def quantized(request: Request, flags: Mapping[str, Any]) -> Quantized:
     A quantized DLC stays as it is if there are neither samples nor flags.
     """
     from xdlc import api
-    from xdlc.quant.report import Reporter, summary
+    from xdlc.quant.report import Judgement, Reporter, summary
     from xdlc.quant.samples import from_list
     from xdlc.runtime.states import next_values
 
@@ -183,11 +183,14 @@ def quantized(request: Request, flags: Mapping[str, Any]) -> Quantized:
             _announce_lost(request.source, model.records)
             return Quantized(model, ("quantized already: its encodings are kept",))
     warnings: list[str] = []
+    judgement: list[Judgement] = []
     phrase = partial(in_command, command_line())
 
     def notify(text: str) -> None:
         if text.startswith("warning"):
             warnings.append(text.partition(":")[2].strip())
+        elif isinstance(text, Judgement):
+            judgement.append(text)
         else:
             show(f"note: {text}")
 
@@ -224,9 +227,11 @@ def quantized(request: Request, flags: Mapping[str, Any]) -> Quantized:
             phrase=phrase,
             **options,
         )
-    lines = [f"calibrated with {count} sample(s)"]
+    lines = [f"calibrated with {count} sample(s)", *judgement]
+    for line in judgement:
+        facts(verdict=line.verdict, sqnr=line.sqnr, outputs=[asdict(output) for output in line.outputs])
     if reporter is not None and reporter.result is not None:
-        lines += summary(reporter.result)
+        lines += summary(reporter.result)[len(judgement) :]
     return Quantized(result, tuple(lines), tuple(warnings))
 
 

@@ -375,15 +375,22 @@ def command_line() -> tuple[str, ...]:
 
 def begin_json(ctx: click.Context) -> None:
     """Print the result as one JSON object at the end, with its lines."""
-    ctx.meta[_RESULT] = {"schema": _SCHEMA, "tool": ctx.command_path, "lines": []}
+    ctx.meta[_RESULT] = {"schema": _SCHEMA, "tool": ctx.command_path, "warnings": [], "lines": []}
 
 
 def result(**fields: Any) -> None:
     """Add fields to the JSON object, in place of lines."""
+    facts(**fields)
+    content = click.get_current_context().meta.get(_RESULT)
+    if content:
+        content.pop("lines", None)
+
+
+def facts(**fields: Any) -> None:
+    """Add fields to the JSON object, beside lines."""
     content = click.get_current_context().meta.get(_RESULT)
     if content:
         content.update(fields)
-        content.pop("lines", None)
 
 
 def _add(key: str, text: str) -> bool:
@@ -436,6 +443,12 @@ def notice(text: str) -> None:
     """Print a notice on stderr, unless only errors are wanted."""
     if not is_quiet():
         _print_beside(f"notice: {text}".replace("\n", "\n    "), "notices", text)
+
+
+def note(text: str) -> None:
+    """Print a note as a notice, or as a warning if it starts with that word."""
+    words = text.removeprefix("warning: ")
+    (notice if words == text else warn)(words)
 
 
 def _print_beside(message: str, key: str, text: str) -> None:

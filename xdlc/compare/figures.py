@@ -75,6 +75,16 @@ class Noise:
         return max(-EXACT, min(EXACT, ratio))
 
 
+def percent(share: float) -> str:
+    """Return a share in percent; only all is 100.0%.
+
+    Example:
+        >>> percent(0.99962)
+        '99.9%'
+    """
+    return f"{share if share == 1.0 else min(share, 0.999):.1%}"
+
+
 _LOWEST, _HIGHEST = -20.0, 120.0
 
 

@@ -282,6 +282,10 @@ def check_figures(remedies: Remedies, least: float | None, phrase: Phrase) -> No
     """
     if least is None:
         return
+    if remedies.calibration.doubt:
+        problem = f"{spell('fail_below')} has no figures to judge by: {remedies.calibration.doubt}"
+        fix = f"use samples of the real input, or name some as {spell('report_list')}"
+        raise ConstraintError(problem, where="calibration samples", fix=fix)
     problems, remedies = [], remedies.for_least(least)
     for figure in remedies.figures:
         if figure.verdict.is_useless or (figure.sqnr is not None and figure.sqnr < least):

@@ -105,7 +105,8 @@ def choose(plan: Plan, calibration: Calibration, engine: Engine) -> Plan:
     used = min(len(powers[first]), len(powers[chosen]))
     reached, plain = (_sqnr(powers[choice][:used]) for choice in (chosen, first))
     samples = f"{used} calibration sample{'' if used == 1 else 's'}"
-    figures = f"at {reached:.1f} dB; min-max at {plain:.1f} dB"
+    figures = f"at {reached:.1f} dB"
+    figures += "" if chosen == first else f"; min-max at {plain:.1f} dB"
     note = f"auto: {chosen} for 8-bit activations, outputs of {samples} {figures}"
     return replace(plan, choice=chosen).noted(note)
 

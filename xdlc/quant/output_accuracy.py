@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from xdlc.compare.figures import Noise
+from xdlc.compare.figures import Noise, percent
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import SFIXED16
 from xdlc.opdefs.traits import traits
@@ -61,9 +61,11 @@ class Figure:
         words = [] if self.sqnr is None else [f"{self.sqnr:.1f} dB"]
         equal = self.verdict.equal
         if equal is not None:
-            words.append(f"{equal:.1%} equal" if self.sqnr is None else f"top-1 equal in {equal:.1%}")
+            words.append(
+                f"{percent(equal)} equal" if self.sqnr is None else f"top-1 equal in {percent(equal)}"
+            )
             words += filter(None, [too_few(self.verdict.rows)])
-        return f"{self.output!r} {', '.join(words) or f'{self.verdict.kept:.1%} kept'}"
+        return f"{self.output!r} {', '.join(words) or f'{percent(self.verdict.kept)} kept'}"
 
 
 def target_session(

@@ -58,6 +58,7 @@ from xdlc.quant.placement import Placement
 from xdlc.quant.plan import Plan
 from xdlc.quant.precision import Precision, asked_precision
 from xdlc.quant.ranges import used_bits
+from xdlc.quant.report.measure import judged
 from xdlc.quant.report.reporter import PathLike, Reporter
 from xdlc.quant.sample_faults import find_faults
 from xdlc.quant.sample_summary import SampleSummary
@@ -439,7 +440,8 @@ def _advise(
         plan = plan.noted(ladder_note(plan.search.rungs, plan.options.accuracy))
     check_figures(remedies, fail_below, phrase)
     if figures:
-        plan = plan.noted(figure_note(figures), kinds_note(figures))
+        line = judged(figures, remedies.calibration.doubt)
+        plan = plan.noted(figure_note(figures), kinds_note(figures), line)
     return plan, [
         *(warnings(remedies) if tries else ()),
         *goal_warnings(plan, figures),

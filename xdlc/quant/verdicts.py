@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from xdlc.compare.figures import Noise, sqnr
+from xdlc.compare.figures import Noise, percent, sqnr
 from xdlc.ir.data import Array
 from xdlc.options.quantizing import OutputKind
 
@@ -185,7 +185,7 @@ def _of_labels(pairs: Pairs, threshold: float) -> Verdict:
         return Verdict(0.0, 0.0, "different numbers of labels", equal=0.0)
     equal = float(np.mean([same.mean() for _, _, same in labels]))
     rows = sum(same.size for _, _, same in labels)
-    return replace(_agreement(labels, f"{equal:.1%} equal"), equal=equal, rows=rows)
+    return replace(_agreement(labels, f"{percent(equal)} equal"), equal=equal, rows=rows)
 
 
 def _of_classes(pairs: Pairs, threshold: float) -> Verdict:
@@ -200,7 +200,7 @@ def _of_classes(pairs: Pairs, threshold: float) -> Verdict:
         near = min(NEAR_LOGIT, 0.1 * float(exact.std(dtype=np.float64)))
         labels.append((first[..., 0], second[..., 0], behind <= near))
         equal, total = equal + int(np.count_nonzero(first == second)), total + first.size
-    verdict = _agreement(labels, f"top-1 equal in {equal / total:.1%}")
+    verdict = _agreement(labels, f"top-1 equal in {percent(equal / total)}")
     is_lost = float(np.median([sqnr(exact, rounded) for exact, rounded in pairs])) < LOST_DB
     at_most = verdict.kept if is_lost else verdict.at_most
     return replace(verdict, at_most=at_most, equal=equal / total, rows=total)
@@ -222,8 +222,8 @@ def _agreement(labels: Sequence[tuple[Array, Array, Array]], words: str) -> Verd
             shares.append(right / union)
         if not union:
             agreed, total = agreed + 1, total + 1
-    if common is not None:
-        words = f"{words}, {agreed / total:.1%} without the most frequent"
+    if common is not None and values.size > 1:
+        words = f"{words}, {percent(agreed / total)} without the most frequent"
     doubt = "" if values.size > 1 else "all samples have the same label"
     if is_picture((*labels[0][0].shape, 1)) and shares:
         return _of_shares(shares, f"{words}, agreement")
@@ -315,9 +315,8 @@ def _of_coordinates(pairs: Pairs, threshold: float) -> Verdict:
     kept = float(np.count_nonzero(ratios <= TOLERATED) / ratios.size)
     doubt = "" if len(pairs) >= FEW else f"{len(pairs)} sample{_shows(len(pairs))} no spread"
     largest = float(np.quantile(ratios, 0.95))
-    words = (
-        f"{kept:.1%} of coordinates are off by less than {TOLERATED:g} of their spread, 95 % by {largest:.2f}"
-    )
+    words = f"{percent(kept)} of coordinates are off by less than {TOLERATED:g} of their spread"
+    words += f", 95 % by {largest:.2f}"
     return Verdict(kept, kept, words, doubt)
 
 
@@ -355,7 +354,9 @@ def _of_embedding(pairs: Pairs, threshold: float) -> Verdict:
     np.fill_diagonal(rounded_alike, -np.inf)
     behind = alike.max(axis=1) - alike[np.arange(len(places)), rounded_alike.argmax(axis=1)]
     nearest, at_most = _share(float(np.count_nonzero(behind <= NEAR / 2)), len(places))
-    words = f"cosine {plain:.4f}, {kept:.4f} about the mean, {nearest:.1%} have the same nearest neighbour"
+    words = (
+        f"cosine {plain:.4f}, {kept:.4f} about the mean, {percent(nearest)} have the same nearest neighbour"
+    )
     return Verdict(min(kept, nearest), min(kept, at_most), words)
 
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import shlex
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -40,8 +41,11 @@ from xdlc.runtime import array_files
 Array = Any  # numpy.ndarray of any dtype
 FIX_PATH = "correct the path; relative paths start from the current folder"
 MOST_BYTES, MOST_LINES, MOST_PROBLEMS = 16 << 20, 200_000, 1000
+SUFFIXES = (".npy", ".raw", ".bin")
+"""Files of a folder that are samples."""
 MOST_QUOTED = 1 << 20
 """Characters of all lines with quotes, which are divided slowly."""
+_DIGITS = re.compile(r"([0-9]+)")
 _WORD = 32  # bits from which on integers below 2 ** 27 are tiny as float32
 _LEAST_FLOAT = 1e-30
 
@@ -230,7 +234,25 @@ def read_names(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return _split(_text(path))[:2]
 
 
+def folder_list(folder: Path) -> str:
+    """Return the list of the samples in a folder: 2.npy before 10.npy.
+
+    Raises:
+        UsageError: If it has none.
+    """
+    names = [file for file in folder.iterdir() if file.suffix in SUFFIXES]
+    names.sort(
+        key=lambda file: [int(part) if part.isdecimal() else part for part in _DIGITS.split(file.name)]
+    )
+    if not names:
+        fix = f"name a folder of files that end in {', '.join(SUFFIXES)}, or a list of samples"
+        raise UsageError("the folder has no samples", where=str(folder), fix=fix, code="XD205")
+    return "".join(f"{shlex.quote(str(file))}\n" for file in names)
+
+
 def _text(path: Path) -> str:
+    if path.is_dir():
+        return folder_list(path)
     data = read_bytes(path, MOST_BYTES)
     if len(data) > MOST_BYTES:
         raise UsageError(f"the input list has more than {MOST_BYTES} bytes", where=str(path), fix="divide it")

@@ -179,6 +179,26 @@ def test_the_verdict_is_the_worse_of_db_and_agreement(report, db, top1, rows, is
         assert not any("nothing needs to be done" in line for line in summary(rated))
 
 
+def test_the_verdict_line_shows_the_figure_that_decides(report):
+    task = "top-1 equal in 99.9%, 93.2% without the most frequent"
+    output = replace(report.outputs[0], sqnr=38.6, top1=0.99962, rows=26520, is_lost=True)
+    output = replace(output, kept=0.932, task=task)
+    line = summary(replace(report, outputs=(output,)))[0]
+    assert line.startswith("verdict: poor; 'y' keeps 93.2%")
+    assert task in line
+    assert "100.0%" not in line
+    useless = replace(report, outputs=(replace(output, is_useless=True),))
+    assert useless.verdict == "useless"
+
+
+def test_samples_that_tell_nothing_have_no_verdict(report):
+    output = replace(report.outputs[0], sqnr=38.6)
+    lines = summary(replace(report, outputs=(output,), doubt="input 'x' holds noise"))
+    assert lines[0].startswith("verdict: not judged (calibration samples: input 'x' holds noise);")
+    assert "advice: the calibration samples are wrong: input 'x' holds noise" in lines
+    assert "held-out" not in summary(replace(report, held_out=False))[1]
+
+
 def test_advice_names_the_few_ops_that_make_most_of_the_noise(report):
     few = replace(report.ops[0], name="guilty", sensitivity=13.0)
     lines = summary(replace(report, sqnr=12.0, ops=(few,)))

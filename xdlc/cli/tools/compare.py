@@ -9,6 +9,7 @@ import click
 
 from xdlc.cli import bars, params, text
 from xdlc.cli.tool import result, show, tool
+from xdlc.compare.figures import percent
 
 
 @tool(
@@ -17,7 +18,7 @@ from xdlc.cli.tool import result, show, tool
     "and with --soc a quantized DLC on the emulation of the SoC too.",
 )
 @params.source("MODEL", "Compare this model. Repeatable.", name="models", type=params.MODEL, multiple=True)
-@params.listing("Compare on the samples of this list, one a line.", required=True)
+@params.listing("Compare on the samples of this list, one a line, or of this folder.", required=True)
 @click.option(
     "--metric",
     metavar="FILE.py:FUNCTION",
@@ -35,8 +36,10 @@ def main(models: tuple[Path, ...], input_list: Path, metric: str | None, soc: st
         (
             text.clean(row.title),
             "" if row.db is None else f"{row.db:.1f} dB",
-            "" if row.equal is None else f"{row.equal:.1%} of {row.rows}",
-            "" if row.largest is None else f"{row.largest:.3g}",
+            ""
+            if row.equal is None
+            else ", ".join([f"{percent(row.equal)} of {row.rows}", *_more(row.words)]),
+            "" if row.largest is None else f"{row.largest:.3g} in {text.clean(row.largest_in)!r}",
             text.size(row.bytes),
             "" if row.score is None else f"{row.score:.4g}",
         )
@@ -46,3 +49,8 @@ def main(models: tuple[Path, ...], input_list: Path, metric: str | None, soc: st
     titles = ("model", "SQNR", "top-1 equal", "largest error", "file", "metric" if metric else "")
     for line in text.columns([titles, *cells], "  "):
         show(line)
+
+
+def _more(words: str) -> list[str]:
+    """Return the measures of an output that follow the first."""
+    return words.split(", ")[1:]

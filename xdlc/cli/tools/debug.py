@@ -21,7 +21,7 @@ WRONG = 5
     epilog="The exit code is 5 if an op is wrong. FRAMEWORK is caffe, onnx, pytorch, tensorflow or tflite.",
 )
 @params.DLC
-@params.listing("Compare on the samples of this list, one a line.", required=True)
+@params.listing("Compare on the samples of this list, one a line, or of this folder.", required=True)
 @params.flags_of(
     DebugOptions,
     without=("notify",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ import click
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target, derived_path
 from xdlc.cli.params import DEFAULT_SOC, all_of, flags_of, port_flags, stated
-from xdlc.cli.tool import notice, output, show, tool, written
+from xdlc.cli.tool import facts, notice, output, show, tool, written
 from xdlc.errors import UsageError
 from xdlc.options.graphs import CompileOptions, EditOptions
 
@@ -148,7 +149,7 @@ def main(
     remaining SoCs, and the exit code is not 0.
     """
     from xdlc import api
-    from xdlc.cli.cache_records import summary
+    from xdlc.cli.cache_records import cache_records, summary
     from xdlc.container import caches
     from xdlc.errors import raise_all
     from xdlc.prepare.htp import by_cause
@@ -202,14 +203,32 @@ def main(
         )
     for text in prepared.notices:
         notice(text)
+    facts(caches=cache_records(prepared.model))
     for line in summary(prepared):
         show(line)
     if prepared.done and target is not None:
+        _tell_replaced(target, prepared.model)
         with bars.steps("writing"):
             prepared.model.save(target)
         written(target)
     export(prepared.model, prepared.done)
     raise_all(by_cause(prepared))
+
+
+def _tell_replaced(target: Path, model: Model) -> None:
+    """Print a notice if a file to replace has caches for SoCs that the model has not."""
+    from xdlc import api
+    from xdlc.container import caches
+    from xdlc.errors import XdlcError
+    from xdlc.ir.files import kept_apart
+
+    with suppress(XdlcError), kept_apart(()):  # the file may be missing, or no DLC
+        before = dict.fromkeys(cache.soc for cache in caches(api.load(target)))
+        lost = [soc for soc in before if soc not in {cache.soc for cache in caches(model)}]
+        if lost:
+            notice(
+                f"replaces {target}, which has caches for {', '.join(before)}: {', '.join(lost)} is dropped"
+            )
 
 
 def _export(

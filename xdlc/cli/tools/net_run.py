@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,11 @@ import click
 
 from xdlc.cli import bars, output_path, params
 from xdlc.cli.params import all_of, flags_of, kernel_flags
-from xdlc.cli.tool import notice, result, show, tool, written
+from xdlc.cli.quant_flow import in_command
+from xdlc.cli.tool import command_line, note, notice, result, show, tool, written
 from xdlc.errors import UsageError
 from xdlc.options import options_of
+from xdlc.options.quantizing import QuantizeOptions
 from xdlc.options.running import KernelOptions, RunOptions
 from xdlc.registry import module_names
 
@@ -27,6 +30,10 @@ if TYPE_CHECKING:
 
 _PER_OP = ("moderate", "detailed")
 """Levels of profiling that time ops."""
+_QUANTIZING = (
+    "accuracy", "act_bitwidth", "weights_bitwidth", "act_bitwidth_of", "float_ops", "min_sqnr", "algorithms",
+)  # fmt: skip
+"""Options of quantizing that advice names."""
 
 
 @tool(
@@ -42,7 +49,7 @@ _PER_OP = ("moderate", "detailed")
     "--container",
     "--input-dlc",
 )
-@params.listing("Run the samples of this list, one a line.")
+@params.listing("Run the samples of this list, one a line, or of this folder.")
 @click.option(
     "--samples",
     type=params.FilePath(path_type=Path),
@@ -53,6 +60,7 @@ _PER_OP = ("moderate", "detailed")
 @click.option(
     "--svg", type=params.OUTPUT_FILE, help="With --samples: draw the way of the model to this file."
 )
+@flags_of(QuantizeOptions, without=options_of(QuantizeOptions).keys() - set(_QUANTIZING))
 @params.output(
     "Write the results to this folder.",
     "--output-dir",
@@ -159,18 +167,23 @@ def main(
     input_dimensions: tuple[str, ...],
     **options: Any,
 ) -> None:
-    """Run a DLC on inputs from files, or take a source model through all steps.
+    """Run a DLC on files; with --samples, take a source model through all steps.
 
     Every line of the input list is one inference. xdlc writes its outputs as files. With --samples, xdlc
     converts, quantizes, prepares and measures the model, and prints how good it is, where it runs, and what
     it costs.
     """
+    quantizing = params.stated({name: options.pop(name) for name in _QUANTIZING})
+    if quantizing and samples is None:
+        flags = ", ".join(params.dashed(f"--{name}") for name in quantizing)
+        raise UsageError(f"{flags} requires --samples", fix="add --samples, or use xdlc quantize")
     if svg is not None and samples is None:
         raise UsageError("--svg draws the steps of --samples", fix="omit --svg, or add --samples")
     if samples is not None:
         if wrong := params.typed({*options, "input_list", "runtime", "input_names"} - {"soc"}):
             raise UsageError(f"{wrong[0].opts[-1]} has no effect with --samples", fix="omit one of the two")
-        _all_steps(source, samples, output_dir, options["soc"], svg)
+        soc = options["soc"] or params.DEFAULT_SOC
+        _all_steps(source, svg, samples=samples, soc=soc, folder=output_dir, **quantizing)
         return
     if input_list is None:
         raise UsageError("no samples are named", fix="name a list: -l FILE; for a source model --samples")
@@ -224,7 +237,7 @@ def main(
             notice(f"{unused} is unused: it implements no op of the model")
 
 
-def _all_steps(source: Path, samples: Path, folder: Path, soc: str | None, svg: Path | None) -> None:
+def _all_steps(source: Path, svg: Path | None, **arguments: Any) -> None:
     """Make a prepared DLC of a source model; print its files and a line of figures."""
     from xdlc import api
     from xdlc.ir.files import replace_text
@@ -232,8 +245,9 @@ def _all_steps(source: Path, samples: Path, folder: Path, soc: str | None, svg: 
 
     if svg is not None:
         output_path.check_target(svg)
+    phrase = partial(in_command, command_line())
     with bars.steps("converting") as step:
-        built = api.build(source, samples, soc or params.DEFAULT_SOC, folder, notify=notice, step=step)
+        built = api.build(source, **arguments, notify=note, step=step, phrase=phrase)
     result(**built.as_dict())
     if svg is not None:
         replace_text(svg, pipeline(built.as_dict()))
@@ -341,6 +355,8 @@ def _run(model: Model, listing: Path, target: Path, chosen: Runtime, options: Ma
     if options["level"] != "off":
         with output_path.folder_for(target / "profile.csv"):
             replace_text(target / "profile.csv", profile.csv())
+        if not chosen.times_ops:
+            show("times of the emulation on this machine, not of the device:")
         for line in str(profile).splitlines():
             show(line)
     repeated = f"; {number} inferences, results of the first {len(inputs)}" if number > len(inputs) else ""

@@ -12,7 +12,7 @@ from xdlc.cli import bars, params, quant_flow
 from xdlc.cli.output_path import check_target, derived_path
 from xdlc.cli.params import DEFAULT_SOC, all_of, flags_of
 from xdlc.cli.quant_flow import SAMPLES, file_flags, quantizer_flags
-from xdlc.cli.tool import notice, tool, warn
+from xdlc.cli.tool import facts, note, notice, tool
 from xdlc.errors import UsageError, XdlcError, each_problem
 from xdlc.options import options_of
 from xdlc.options.graphs import AnnotateOptions, CompileOptions, EditOptions
@@ -144,7 +144,7 @@ def _with_caches(
 ) -> tuple[Model, Sequence[XdlcError], Iterable[str]]:
     """Return the model with caches, and the errors of failed compile jobs."""
     from xdlc import api
-    from xdlc.cli.cache_records import summary
+    from xdlc.cli.cache_records import cache_records, summary
     from xdlc.prepare.htp import by_cause
 
     try:
@@ -154,6 +154,7 @@ def _with_caches(
         return model, each_problem(error), []
     for text in prepared.notices:
         notice(text)
+    facts(caches=cache_records(prepared.model))
     return prepared.model, by_cause(prepared), summary(prepared)
 
 
@@ -166,16 +167,10 @@ def _with_sections(
 
     try:
         with bars.steps() as step:
-            prepared = api.prepare_hta(model, partitions, reorder=reorder, notify=_note, step=step)
+            prepared = api.prepare_hta(model, partitions, reorder=reorder, notify=note, step=step)
     except XdlcError as error:
         return without_sections(model), each_problem(error), ()
     return prepared.model, prepared.problems, _section_lines(prepared)
-
-
-def _note(text: str) -> None:
-    """Print a note as a notice, or as a warning if it starts with that word."""
-    words = text.removeprefix("warning: ")
-    (notice if words == text else warn)(words)
 
 
 def _section_lines(prepared: PreparedHta) -> Iterator[str]:

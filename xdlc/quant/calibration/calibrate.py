@@ -166,6 +166,11 @@ class Calibration:
     def _rest(self) -> Calibration:
         return replace(self, statistics=self.rest)
 
+    @property
+    def doubt(self) -> str:
+        """Why figures of these samples tell nothing; empty: they are fit to judge by."""
+        return "" if self.has_own_list else next(iter(self.problems), "")
+
     def judge(
         self, graph: Graph, kinds: Mapping[str, str], samples: Sequence[KeptSample] | None = None
     ) -> OutputJudge:

@@ -25,6 +25,7 @@ from xdlc.quant.report.model import (
     SCHEMA,
     Bars,
     ChannelRanges,
+    Judgement,
     OpReport,
     OutputReport,
     QuantReport,
@@ -215,7 +216,7 @@ def measure(
         _mean([output.sqnr for output in real]),
         _mean([output.weights_only for output in real]),
         _mean([output.activations_only for output in real]),
-        tuple(_with_figures(outputs, remedies.figures)),
+        tuple(with_figures(outputs, remedies.figures)),
         tuple(sorted(_ops(subject, qualities, effects), key=lambda op: _worst_first(op.isolated, op.order))),
         tuple(sorted(tensors, key=lambda tensor: _worst_first(tensor.isolated, tensor.order))),
         tuple(_exceptions(plan)),
@@ -224,7 +225,17 @@ def measure(
         tuple(_lost(remedies, phrase)),
         rungs=tuple(RungReport(r.widths, r.kept, r.is_enough, r.bytes, r.worst) for r in plan.search.rungs),
         phrase=phrase,
+        doubt=calibration.doubt,
     )
+
+
+def judged(figures: Sequence[Figure], doubt: str) -> Judgement:
+    """Return the verdict about measured outputs."""
+    plain = [
+        OutputReport(figure.output, figure.sqnr, same=figure.verdict.equal if figure.sqnr is None else None)
+        for figure in figures
+    ]
+    return Judgement(tuple(with_figures(plain, figures)), doubt)
 
 
 def _measured(
@@ -262,13 +273,15 @@ def _lost(remedies: Remedies, phrase: Phrase) -> Iterator[str]:
             yield phrase(line).removeprefix("warning: ")
 
 
-def _with_figures(outputs: Sequence[OutputReport], figures: Sequence[Figure]) -> Iterator[OutputReport]:
+def with_figures(outputs: Sequence[OutputReport], figures: Sequence[Figure]) -> Iterator[OutputReport]:
+    """Yield outputs with their verdicts."""
     by_name = {figure.output: figure for figure in figures}
     for output in outputs:
         figure = by_name.get(output.name)
         if figure is not None:
             verdict, is_real = figure.verdict, figure.sqnr is not None
-            output = replace(output, rows=verdict.rows, is_lost=verdict.is_poor)
+            output = replace(output, rows=verdict.rows, is_lost=verdict.is_poor, kept=verdict.kept)
+            output = replace(output, is_useless=verdict.is_useless, task=str(verdict))
             output = replace(output, judged=figure.sqnr, top1=verdict.equal) if is_real else output
         yield output
 

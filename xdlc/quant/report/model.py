@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from xdlc.compare.figures import EXACT
-from xdlc.quant.verdicts import LEAST_ROWS, USELESS, too_few
+from xdlc.compare.figures import EXACT, percent
+from xdlc.page import printable
+from xdlc.quant.verdicts import LEAST_ROWS, POOR, USELESS, too_few
 
 SCHEMA = 1
 """Version of the schema."""
@@ -25,6 +26,9 @@ ALARM_DB = 10.0
 
 AGREES = 0.95
 """Share of equal labels, or of rows with the same largest element, below which an output is not good."""
+
+SHOWN = 3
+"""Most outputs whose agreement the verdict line shows."""
 
 CLIP_WARN = 0.001
 """Share of clipped values above which a tensor is worth a warning."""
@@ -190,6 +194,9 @@ class OutputReport:
         top1: Share of rows whose largest element is the same, for scores of classes.
         rows: How many rows or labels ``top1`` or ``same`` is of; 0 if neither counts.
         is_lost: Whether an application likely loses what it reads from this output.
+        is_useless: Whether it likely loses so much that the output is useless.
+        kept: Share of the float task that this output keeps, 0 to 1; None: not judged.
+        task: The measures behind ``kept``, in words.
     """
 
     name: str
@@ -201,6 +208,63 @@ class OutputReport:
     top1: float | None = None
     rows: int = 0
     is_lost: bool = False
+    is_useless: bool = False
+    kept: float | None = None
+    task: str = ""
+
+
+class Judgement(str):
+    """The line with the verdict about a quantization, and the figures behind it.
+
+    Attributes:
+        outputs: Figures of the outputs.
+        verdict: good, fair, poor or useless; or why the samples are no base for a verdict.
+        sqnr: Mean ratio of the outputs; for a Softmax output, the ratio of its input.
+    """
+
+    __slots__ = ("outputs", "sqnr", "verdict")
+    outputs: tuple[OutputReport, ...]
+    verdict: str
+    sqnr: float | None
+
+    def __new__(cls, outputs: tuple[OutputReport, ...], doubt: str = "") -> Judgement:
+        """Return the line; ``doubt`` states why the samples tell nothing."""
+        ratios = [o.sqnr if o.judged is None else o.judged for o in outputs if o.sqnr is not None]
+        ratio = sum(ratios) / len(ratios) if ratios else None
+        verdict = (
+            f"not judged (calibration samples: {doubt})"
+            if doubt
+            else _verdict(outputs, EXACT if ratio is None else ratio)
+        )
+        judged = [output for output in outputs if output.kept is not None]
+        worst = min(judged, key=lambda output: (not output.is_lost, output.kept), default=None)
+        cause = ""
+        if worst is not None and worst.is_lost and not doubt:
+            cause = f"; {worst.name!r} keeps {percent(worst.kept or 0.0)} of its task, less than {POOR:.0%}"
+            cause += f" ({worst.task})"
+        shares = [f"{percent(o.top1)} of {o.rows} rows" for o in outputs if o.top1 is not None]
+        words = f", top-1 equal in {', '.join(shares[:SHOWN])}" if shares else ""
+        reached = "-" if ratio is None else f"{ratio:.1f} dB"
+        line = super().__new__(cls, printable(f"verdict: {verdict}{cause}; outputs at {reached}{words}"))
+        line.outputs, line.verdict, line.sqnr = outputs, verdict, ratio
+        return line
+
+    def __str__(self) -> Judgement:
+        """Return the line itself, with its figures."""
+        return self
+
+
+def _verdict(outputs: tuple[OutputReport, ...], ratio: float) -> str:
+    """Return the worse of dB and agreement, or that rows are too few."""
+    shares = (output.top1 if output.same is None else output.same for output in outputs if output.rows)
+    agree = min((share for share in shares if share is not None), default=1.0)
+    if any(output.is_useless for output in outputs):
+        return "useless"
+    if ratio < ALARM_DB or agree < USELESS or any(output.is_lost for output in outputs):
+        return "poor"
+    if ratio < WARN_DB or agree < AGREES:
+        return "fair"
+    return too_few(min((output.rows for output in outputs if output.rows), default=LEAST_ROWS)) or "good"
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +311,8 @@ class QuantReport:
         warn_db: Threshold of warnings.
         alarm_db: Threshold of alarms.
         phrase: Writes advice; not in JSON.
+        doubt: Why the samples are no base for a verdict; empty: they are one.
+        held_out: Whether calibration has not seen the samples.
     """
 
     schema: int
@@ -269,24 +335,23 @@ class QuantReport:
     warn_db: float = field(default=WARN_DB)
     alarm_db: float = field(default=ALARM_DB)
     phrase: Callable[[str], str] = str
+    doubt: str = ""
+    held_out: bool = True
+
+    @property
+    def judgement(self) -> Judgement:
+        """The line with the verdict, and its figures."""
+        return Judgement(self.outputs, self.doubt)
 
     @property
     def reached(self) -> float | None:
         """Mean ratio of the outputs; for a Softmax output, the ratio of its input."""
-        found = [o.sqnr if o.judged is None else o.judged for o in self.outputs if o.sqnr is not None]
-        return sum(found) / len(found) if found else None
+        return self.judgement.sqnr
 
     @property
     def verdict(self) -> str:
-        """The worse of dB and agreement: good, fair or poor; or that rows are too few."""
-        ratio = EXACT if self.reached is None else self.reached
-        shares = (o.top1 if o.same is None else o.same for o in self.outputs if o.rows)
-        agree = min((share for share in shares if share is not None), default=1.0)
-        if ratio < self.alarm_db or agree < USELESS or any(o.is_lost for o in self.outputs):
-            return "poor"
-        if ratio < self.warn_db or agree < AGREES:
-            return "fair"
-        return too_few(min((o.rows for o in self.outputs if o.rows), default=LEAST_ROWS)) or "good"
+        """The worse of dB and agreement, from good to useless; or why there is none."""
+        return self.judgement.verdict
 
     def as_json(self) -> dict[str, Any]:
         """Return the report as ``json`` writes it.

@@ -4,7 +4,7 @@ const { R, $, add, h, s, clear, clean, narrow, short, name, EXACT, db, unit, rea
 const level = value => value == null ? "" : value < R.alarm_db ? "alarm" : value < R.warn_db ? "warn" : "";
 const mark = value => { const kind = level(value); return kind ? h("span", { class: "mark " + kind }, db(value)) : db(value); };
 const scale = { alarm: `poor: below ${R.alarm_db} dB`, warn: `fair: ${R.alarm_db} to ${R.warn_db} dB`, "": `good: above ${R.warn_db} dB` };
-const GRADES = { good: "good", fair: "warn", poor: "alarm" };
+const GRADES = { good: "good", fair: "warn", poor: "alarm", useless: "alarm" };
 const chip = () => h("span", { class: "chip " + (GRADES[R.verdict] || "unsure"), title: `The worse of dB and agreement. ${Object.values(scale).join(", ")}` }, R.verdict);
 const CLIP = R.clip_warn;
 const weakTensor = t => level(t.isolated) || level(t.cumulative) || level(t.sensitivity) || t.clipped > CLIP;
@@ -14,7 +14,7 @@ const opByName = new Map(R.ops.map(op => [op.name, op]));
 
 // ------------------------------------------------------------------ head
 const bits = key => R.options[key];
-head(R.model || "model", `${bits("act_bitwidth") || "?"}-bit activations, ${bits("weights_bitwidth") || "?"}-bit weights, measured on ${count(R.samples, "held-out sample")}`);
+head(R.model || "model", `${bits("act_bitwidth") || "?"}-bit activations, ${bits("weights_bitwidth") || "?"}-bit weights, measured on ${count(R.samples, R.held_out ? "held-out sample" : "calibration sample")}`);
 const hero = () => {
   const score = h("div", { class: "card" }, h("h2", {}, "Outputs"),
     h("div", { class: "score" }, h("b", {}, db(R.reached)), h("span", {}, R.reached == null || Math.abs(R.reached) >= EXACT ? "" : "dB SQNR"), R.reached != null && chip()));

@@ -184,7 +184,7 @@ class Reporter:
                 f"measured with calibration samples, because {HELD_OUT} samples or more are needed to hold "
                 "some out"
             )
-            report = replace(report, unmeasured=(*report.unmeasured, note))
+            report = replace(report, unmeasured=(*report.unmeasured, note), held_out=False)
         title = self._title or _source_of(remedies.plan.model) or report.model
         self.result = replace(report, model=title, command=tuple(self._command))
         if self._path is not None:
@@ -215,13 +215,10 @@ CHOICES_OF_WIDTHS = {"accuracy", "min_sqnr", "max_sqnr_drop"}
 
 def summary(report: QuantReport) -> list[str]:
     """Return about ten lines: verdict, worst tensors and ops, advice."""
-    classes = [output for output in report.outputs if output.top1 is not None]
-    sure = ", ".join(f"{output.top1:.1%} of {output.rows} rows" for output in classes[:FEW])
     lines = [
-        f"verdict: {report.verdict}; outputs at {_db(report.reached)}"
-        + (f", top-1 equal in {sure}" if classes else ""),
-        f"{report.samples} held-out sample(s): weights alone {_db(report.weights_only)}, "
-        f"activations alone {_db(report.activations_only)}",
+        report.judgement,
+        f"{report.samples} {'held-out' if report.held_out else 'calibration'} sample(s): "
+        f"weights alone {_db(report.weights_only)}, activations alone {_db(report.activations_only)}",
     ]
     for title, found in (("costs most", costliest(report)), ("largest own error", roughest(report))):
         lines += [f"{title}: {line}" for line in found]
@@ -289,7 +286,9 @@ def _advice(report: QuantReport) -> Iterator[str]:
         return
     # Those of other methods clip on purpose.
     clipped = [t for t in report.tensors if (t.clipped or 0.0) > CLIP_WARN and "min-max" in (t.source or "")]
-    if report.verdict in ("fair", "poor"):
+    if report.doubt:
+        yield f"the calibration samples are wrong: {report.doubt}"
+    elif report.verdict in ("fair", "poor", "useless"):
         yield from _remedies(report)
     elif report.verdict != "good":
         yield f"pass at least {HELD_OUT * LEAST_ROWS} calibration samples: xdlc judges every {HELD_OUT}th"
