@@ -236,7 +236,7 @@ def errors_page(table: Mapping[str, Any]) -> str:
     for code, entry in sorted(table["problems"].items()):
         lines += [f"({code.lower()})=", "", f"## {code}: {entry['title']}", "", entry["why"], ""]
         if example := entry.get("example"):
-            lines += ["```console", f"$ {example}", "```", ""]
+            lines += ["This may fail:", "", "```console", f"$ {example}", "```", ""]
         lines += [f"**Fix.** {entry['fix']}", ""]
         if page := entry.get("page"):
             lines += [f"More: [{_title(page)}](../{page})", ""]

@@ -49,8 +49,9 @@ def test_each_entry_is_whole_and_is_explained(code: str) -> None:
 def test_lines_of_xdlc_are_explained_by_their_code() -> None:
     (found,) = xdlc.explain("xdlc prepare: error[XD104]: net.dlc: sm7325: 3 op(s) compute in FP16")
     assert found.subject.startswith("XD104 ")
-    with pytest.raises(UsageError, match="XD999"):
+    with pytest.raises(UsageError, match="XD999") as caught:
         xdlc.explain("XD999")
+    assert "XD104" in caught.value.fix
 
 
 def test_a_list_has_the_code_of_its_first_problem() -> None:

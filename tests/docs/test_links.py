@@ -130,7 +130,7 @@ def test_a_code_of_errors_has_an_anchor_and_its_parts():
     page = reference.errors_page({"exit_codes": {"2": "usage"}, "problems": {"XD104": entry}})
     assert "xd104" in anchors(page)
     assert "| 2 | usage |" in page
-    assert "W.\n\n```console\n$ xdlc prepare\n```\n\n**Fix.** F." in page
+    assert "W.\n\nThis may fail:\n\n```console\n$ xdlc prepare\n```\n\n**Fix.** F." in page
 
 
 def test_the_page_of_a_tool_has_its_flags():

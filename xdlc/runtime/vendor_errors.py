@@ -246,7 +246,7 @@ def _of_code(code: str) -> Explanation:
     """
     kinds = problem_table()["problems"]
     if code not in kinds:
-        raise UsageError(f"there is no code {code}", fix=nearest_names(code, kinds))
+        raise UsageError(f"there is no code {code}", fix=f"codes: {', '.join(kinds)}")
     entry = kinds[code]
     page = f"{DOCUMENTATION}/{entry['page'].removesuffix('.md')}.html"
     title = f"{code} {entry['title']}"
