@@ -143,7 +143,8 @@ def spelled(ctx: click.Context, name: str, value: Any) -> str:
     commands = [_tool(verb)] if verb else chain([ctx.command], map(_tool, _TOOLS))
     flag = next(filter(None, (_flag_of(command, option) for command in commands)), dashed(f"--{option}"))
     if verb:
-        return f"xdlc {verb} {flag} {_text(value)}".rstrip()
+        model = "net.onnx" if verb == "convert" else "net.dlc"
+        return f"xdlc {verb} {model} {flag} {_text(value)}".rstrip()
     return as_called(flag, _text(value), ctx=ctx)
 
 

@@ -30,7 +30,8 @@ def main(models: tuple[Path, ...], input_list: Path, metric: str | None, soc: st
     from xdlc import api
 
     if len(models) + (soc is not None) < 2:
-        raise UsageError("one model has nothing to be compared with", fix="name two models, or --soc")
+        fix = "name a second model, or with one quantized DLC a SoC: --soc sm8650"
+        raise UsageError("one model has nothing to be compared with", fix=fix)
     with bars.steps("running") as step:
         rows = api.compare(models, input_list, metric=metric, soc=soc, step=step)
     result(models=[asdict(row) for row in rows])
