@@ -343,7 +343,7 @@ def tokenizer_of(bundle: Bundle) -> Tokenizer:
     """
     if bundle.tokenizer is None:
         raise UsageError(
-            "the bundle has no tokenizer.json", where=str(bundle.folder), fix="pass token ids to xdlc-llm run"
+            "the bundle has no tokenizer.json", where=str(bundle.folder), fix="pass token ids to xdlc llm run"
         )
     facts = bundle.facts
     special = {} if facts.bos is None else {"bos_token": facts.bos}

@@ -28,7 +28,7 @@ _NUMBER = re.compile(
 _SNPE = re.compile(r"error_code=(\d{1,6});(?: *error_message=([^;]*))?.*error_component=")
 _RESHAPE = "reshape around the op"
 _RECONVERT = "convert the model again: its shapes contradict each other"
-_DEFINITION = "write the op as its definition requires; xdlc-info shows what it has"
+_DEFINITION = "write the op as its definition requires; xdlc info shows what it has"
 _SIZE = "{tensor} has size {found} along axis {axis}, but the other operands require {wanted}"
 _PLACE = r"^(?:Incorrect )?(?P<side>Out|In)(?:put)?[\[ ](?P<index>\d+)[\] ].*"
 
