@@ -172,6 +172,7 @@ def find_soc(name_or_id: str | int) -> Soc:
     names = [name for soc in all_socs() for name in (soc.name, *soc.aliases)]
     usual = "use the part's name, like sm8650 for Snapdragon 8 Gen 3 (adb shell getprop ro.soc.model)"
     fix = nearest_names(word, names, most=6) or usual
+    fix = "name one SoC" if "," in word else fix
     raise UsageError(f"unknown SoC {name_or_id!r}", fix=fix, code="XD203")
 
 
