@@ -19,7 +19,7 @@ _ALIKE = 0.8
 
 
 def unknown(name: str, options: dict[str, click.Option], listed: str = "--help") -> UsageError:
-    """Return the error for a flag that a tool does not have; ``listed`` says how to list its flags."""
+    """Return the error for an unknown flag; ``listed`` says how to list the flags."""
     whole = [word for word in options if word.startswith(name)]
     return UsageError(
         f"no option {name!r}",
