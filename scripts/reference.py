@@ -1,9 +1,16 @@
-"""Pages of the site that come from the code: the command line, the Python interface, the errors."""
+"""Pages that come from the code: the command line, the Python interface, the errors.
+
+    python -m scripts.reference --write     # renew the pages of docs/reference
+
+The site has all pages. docs/reference has those without a page for each tool, as GitHub shows them.
+"""
 
 from __future__ import annotations
 
+import argparse
 import inspect
 import re
+import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,6 +31,19 @@ def pages() -> dict[str, str]:
     texts["reference/api.md"] = _api_page()
     if PROBLEMS.exists():
         texts["reference/errors.md"] = errors_page(tomllib.loads(PROBLEMS.read_text()))
+    return texts
+
+
+def committed() -> dict[str, str]:
+    """Return the text of each page of docs/ that comes from the code by its path in docs/."""
+    texts = {}
+    for name, text in pages().items():
+        if not name.startswith("reference/cli/"):
+            text = re.sub(r"\n```\{(?:toctree|eval-rst)\}.*?```\n", "", text, flags=re.DOTALL)
+            text = re.sub(r"\[(`[^`]+`)\]\(cli/[\w-]+\.md\)", r"\1", text)
+            text = re.sub(r"^\((xd\d+)\)=$", r'<a id="\1"></a>', text, flags=re.MULTILINE)
+            notice = "<!-- Written by `python -m scripts.reference --write`. -->"
+            texts[name] = f"{text.rstrip()}\n\n{notice}\n"
     return texts
 
 
@@ -75,7 +95,7 @@ def _tools_page() -> str:
         [
             "# Command line",
             "",
-            "Each tool is a command of `xdlc`. These pages have the texts of `xdlc TOOL --help-all`.",
+            "Each tool is a command of `xdlc`. `xdlc TOOL --help-all` prints all flags of a tool.",
             "`make man` writes the same texts as man pages to `.site/man`.",
             "",
             "| command | task |",
@@ -164,6 +184,10 @@ def _api_page() -> str:
     import xdlc
     import xdlc.errors
 
+    def first_line(name: str) -> str:
+        docstring = inspect.getdoc(getattr(xdlc, name, None) or getattr(xdlc.errors, name)) or ""
+        return docstring.partition("\n")[0].replace("``", "`")
+
     values = {name: getattr(xdlc, name) for name in sorted(xdlc.__all__, key=str.lower)}
     verbs = [name for name, value in values.items() if inspect.isfunction(value)]
     classes = [name for name, value in values.items() if inspect.isclass(value) and value.__name__ == name]
@@ -174,12 +198,16 @@ def _api_page() -> str:
     ]
     lines = ["# Python functions and classes", ""]
     lines += ["[The Python interface](python-api.md) shows how they fit together.", ""]
-    for title, rows in (
-        ("Functions", [f".. autofunction:: xdlc.{name}" for name in verbs]),
-        ("Classes", [f".. autoclass:: xdlc.{name}\n   :members:" for name in classes]),
-        ("Errors", [f".. autoexception:: xdlc.errors.{name}" for name in errors]),
+    lines += ["`help(xdlc.convert)` prints the whole text of a function.", ""]
+    for title, directive, rows in (
+        ("Functions", ".. autofunction:: {}", {name: f"xdlc.{name}" for name in verbs}),
+        ("Classes", ".. autoclass:: {}\n   :members:", {name: f"xdlc.{name}" for name in classes}),
+        ("Errors", ".. autoexception:: {}", {name: f"xdlc.errors.{name}" for name in errors}),
     ):
-        lines += [f"## {title}", "", "```{eval-rst}", "\n\n".join(rows), "```", ""]
+        directives = [directive.format(path) for path in rows.values()]
+        lines += [f"## {title}", "", "| name | summary |", "|---|---|"]
+        lines += [f"| `{path}` | {first_line(name)} |" for name, path in rows.items()]
+        lines += ["", "```{eval-rst}", "\n\n".join(directives), "```", ""]
     return "\n".join(lines)
 
 
@@ -208,7 +236,7 @@ def errors_page(table: Mapping[str, Any]) -> str:
     for code, entry in sorted(table["problems"].items()):
         lines += [f"({code.lower()})=", "", f"## {code}: {entry['title']}", "", entry["why"], ""]
         if example := entry.get("example"):
-            lines += ["```console", f"$ {example}", "```", ""]
+            lines += ["This may fail:", "", "```console", f"$ {example}", "```", ""]
         lines += [f"**Fix.** {entry['fix']}", ""]
         if page := entry.get("page"):
             lines += [f"More: [{_title(page)}](../{page})", ""]
@@ -219,3 +247,19 @@ def _title(page: str) -> str:
     path = ROOT / "docs" / page.partition("#")[0]
     first = path.read_text().split("\n", 1)[0] if path.exists() else page
     return first.removeprefix("# ")
+
+
+def main() -> int:
+    """Renew the pages of docs/reference."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--write", action="store_true", required=True, help="write the pages")
+    parser.parse_args()
+    for name, text in committed().items():
+        (ROOT / "docs" / name).write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import xdlc
+from scripts import reference
 from xdlc import errors
 from xdlc.errors import ModelError, ProblemList, UsageError, XdlcError, nearest_names, problem_table
 
@@ -48,8 +49,9 @@ def test_each_entry_is_whole_and_is_explained(code: str) -> None:
 def test_lines_of_xdlc_are_explained_by_their_code() -> None:
     (found,) = xdlc.explain("xdlc prepare: error[XD104]: net.dlc: sm7325: 3 op(s) compute in FP16")
     assert found.subject.startswith("XD104 ")
-    with pytest.raises(UsageError, match="XD999"):
+    with pytest.raises(UsageError, match="XD999") as caught:
         xdlc.explain("XD999")
+    assert "XD104" in caught.value.fix
 
 
 def test_a_list_has_the_code_of_its_first_problem() -> None:
@@ -61,3 +63,15 @@ def test_a_list_has_the_code_of_its_first_problem() -> None:
 def test_no_name_is_guessed_where_none_is_near() -> None:
     assert nearest_names("gpu", ["cpu", "htp", "aip"]) == ""
     assert nearest_names("sm8560", ["sm8550", "qcs6490"]) == "nearest: sm8550"
+
+
+@pytest.mark.parametrize("table", ["problems.toml", "runtime/vendor_errors.toml"])
+def test_fixes_of_tables_call_tools_and_flags_that_exist(table: str) -> None:
+    lines = (Path(xdlc.__file__).parent / table).read_text().splitlines()
+    text = "\n".join(line for line in lines if not line.startswith("example = "))
+    assert not re.findall(r"\b(?:xdlc|xconv)-[a-z-]+|--[a-z]+_[a-z_]+", text)
+    tools = reference.tools()
+    for call in re.findall(r"`xdlc ([a-z][^`]+)`", text):
+        name, *words = call.split()
+        flags = {flag for option in tools[name].params for flag in option.opts}
+        assert {word for word in words if word.startswith("-")} <= flags, call

@@ -69,6 +69,7 @@ def test_table_has_records_and_devices_in_both_modes(dlc: Path) -> None:
     assert shown.count("sm8250 has no HTP") == 1
     assert "vtcm: 8 MB, accepted: 2 MB or less" in shown
     assert "sdk: 2.51.0, accepted: 2.40" in shown
+    assert shown.index("usable on devices") < shown.index("HTP caches")
 
 
 def test_json_holds_the_same(dlc: Path) -> None:
@@ -86,6 +87,7 @@ def test_json_holds_the_same(dlc: Path) -> None:
 def test_whole_report_has_the_caches_too(dlc: Path) -> None:
     assert "spill-fill 64.0 KiB" in tool(dlc)
     assert "usable on devices" not in tool(dlc)
+    assert "--soc sm8450" in tool(dlc).splitlines()[1]
 
 
 def test_stale_cache_is_told(tmp_path: Path) -> None:

@@ -63,3 +63,15 @@ def test_lists_of_flags() -> None:
     for name, tool in vendor_tools().items():
         assert str(tool or "no counterpart") in invoke("flags", name)
     assert "nearest" in invoke("flags", "snpe-netrun", code=2)
+
+
+def test_an_unknown_flag_names_the_list_of_flags() -> None:
+    from xdlc.cli.main import main
+
+    result = CliRunner().invoke(main, ["snpe-net-run", "--bogus"])
+    assert "fix: `xdlc compat flags snpe-net-run` lists" in result.stderr
+
+
+def test_flags_that_work_have_their_names_in_xdlc() -> None:
+    lines = [line.split() for line in invoke("flags", "snpe-net-run").splitlines()]
+    assert ["--container", "works", "--input"] in lines

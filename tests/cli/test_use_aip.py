@@ -63,7 +63,7 @@ def test_what_does_not_go_with_it(folder: Path) -> None:
     invoke(folder, "parts.dlc", *words, "--runtime", "htp", code=2)
     said = invoke(folder, "whole.dlc", *words, code=6)
     assert f"{folder / 'whole.dlc'}: has no AIP record" in said.stderr
-    assert "xdlc-quantize --enable_hta" in said.stderr
+    assert "xdlc quantize net.dlc -l samples.txt --enable-hta" in said.stderr
     assert not (folder / "out").exists()
 
 

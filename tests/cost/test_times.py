@@ -65,6 +65,18 @@ def test_reason_stands_for_a_number_outside_the_fit(cost: DeviceCost, graph: Gra
     assert isinstance(times.milliseconds(cost, graph), str)
 
 
+def test_interval_is_wider_just_outside_of_the_fit(graph: Graph) -> None:
+    fit = next(fit for fit in times.fits().fits if (fit.soc, fit.precision) == ("sm8650", times.FLOAT16))
+    least = int(fit.ranges["dram"][0] * 1e6)
+    spans = []
+    for dram in (least + 1000, int(least * 0.95)):
+        result = times.milliseconds(_cost(dram=dram), graph)
+        assert isinstance(result, times.Milliseconds)
+        spans.append(result.high / result.low)
+    assert spans[1] > 1.1 * spans[0]
+    assert isinstance(times.milliseconds(_cost(dram=int(least * 0.85)), graph), str)
+
+
 def test_types_are_those_of_the_ops_that_multiply() -> None:
     graph = Graph("net")
     source = graph.add_input(Tensor("x", (1, 4), dt.FLOAT32))

@@ -321,7 +321,7 @@ def test_an_importer(overlay: Overlay, tmp_path: Path) -> None:
     assert "a reludef model" in models
     assert "--slope" in overlay.run("reludef-to-dlc", "--help").stdout
     other = overlay.run("onnx-to-dlc", "-i", source, code=3).stderr
-    assert "is a reludef model, not an ONNX model\n  fix: convert it with xdlc-convert or xconv-rel" in other
+    assert "is a reludef model, not an ONNX model\n  fix: convert it with xdlc convert" in other
     overlay.run("convert", "-i", source, "-o", target, "--slope", "2")
     assert xdlc.load(target).main.name == "net2"
     (found,) = xdlc.run(target, {"x": X}).values()

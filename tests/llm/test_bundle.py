@@ -149,7 +149,7 @@ def test_a_bundle_of_another_release_is_named(form: Any, age: str, tmp_path: Pat
     (tmp_path / FACTS).write_text(json.dumps(record))
     with pytest.raises(XdlcError, match=age) as caught:
         read_bundle(tmp_path)
-    assert "xdlc-llm build" in str(caught.value.fix)
+    assert "xdlc llm build" in str(caught.value.fix)
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b"\xff", b'"a"', b"[" * 100_000, b" " * (2 << 20)])

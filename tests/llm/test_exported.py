@@ -166,7 +166,7 @@ def test_a_file_of_fixed_sizes_has_one_graph(tmp_path: Path) -> None:
     for other in (source, onnx):
         with pytest.raises(UsageError) as refused:
             llm.build(other, tmp_path / "bundle", **OPTIONS | {"context": 64, "prompt_tokens": 16})
-        assert "xdlc-link" in (refused.value.fix or "")
+        assert "xdlc link" in (refused.value.fix or "")
 
 
 def test_what_a_file_cannot_be_is_refused(tmp_path: Path) -> None:

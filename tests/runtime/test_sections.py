@@ -182,7 +182,7 @@ def test_a_payload_named_as_another_graph_runs_as_the_section():
 def test_a_section_from_an_earlier_version_says_what_to_do():
     with pytest.raises(ContainerError) as caught:
         SectionSession(with_payload(lambda payload: b"XHTA" + struct.pack("<HH", 1, 0) + bytes(8)))
-    assert "--enable_hta" in caught.value.fix
+    assert "--enable-hta" in caught.value.fix
 
 
 def test_a_section_of_another_state_of_the_model():

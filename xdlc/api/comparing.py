@@ -87,7 +87,9 @@ def compare(
             check_readable(path)
     dlcs = {path: executable(path) for path in paths if os.path.isfile(path) and framework_of(path) is None}
     if not dlcs:
-        raise UsageError("no model is a DLC", where=", ".join(paths), fix="convert the source model first")
+        raise UsageError(
+            "no model is a DLC", where=", ".join(paths), fix="add its DLC: `xdlc convert` makes it"
+        )
     runs = list(_runs(paths, dlcs, soc))
     if len(runs) < 2:
         fix = "name a second model, or a SoC for a quantized DLC"

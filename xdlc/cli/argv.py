@@ -195,7 +195,8 @@ class _Reader:
                 self.write_for(name, [], self.written[name])
         option = self.known.get(name)
         if option is None:
-            self.problems.append(usage_errors.unknown(written, self.known))
+            listed = f"`xdlc compat flags {self.name}`" if self.is_vendors else "--help"
+            self.problems.append(usage_errors.unknown(written, self.known, listed))
         elif option.is_flag and not option.count:
             self.switch(option, name, values)
         else:

@@ -243,8 +243,9 @@ def in_short(model: Model, source: Path) -> Iterator[str]:
         return
     is_ready = any(map(is_quantized, model.graphs.values()))
     step = f"prepare {path} --soc SOC" if is_ready else f"quantize {path} -l samples.txt --prepare SOC"
-    if caches(model):
-        step = f"run {path} -l samples.txt --runtime htp --soc SOC"
+    if records := caches(model):
+        soc = (*records[0].name.split(".")[2:3], "SOC")[0]
+        step = f"run {path} -l samples.txt --runtime htp --soc {quote(text.clean(soc))}"
     count = sum("D" in runtimes(op).split() for op in ops)
     yield f"{count} of {len(ops)} ops on HTP, by xdlc's tables; {'quantized' if is_ready else 'float'}"
     yield f"next: xdlc {step}"

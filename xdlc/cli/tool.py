@@ -105,10 +105,10 @@ class Tool(click.Command):
             ):
                 _note_inputs(ctx)
                 returned = super().invoke(ctx)
-                _print_json(ctx)
+                print_json(ctx)
                 return returned
         except click.exceptions.Exit:
-            _print_json(ctx)
+            print_json(ctx)
             raise
         except (click.ClickException, click.Abort):
             raise
@@ -401,7 +401,8 @@ def _add(key: str, text: str) -> bool:
     return content is not None
 
 
-def _print_json(ctx: click.Context, error: XdlcError | None = None) -> None:
+def print_json(ctx: click.Context, error: XdlcError | None = None) -> None:
+    """Print the object of --json once, if the call has this flag."""
     content = ctx.meta.get(_RESULT)
     if content:
         import json
@@ -474,7 +475,7 @@ def _give_up(ctx: click.Context, message: str, code: int, error: XdlcError | Non
         traceback.print_exc()
     with suppress(OSError):  # the exit code shows that it failed
         click.echo(_painted(f"{ctx.command_path}: {message}"), err=True, color=ctx.color)
-        _print_json(ctx, error or XdlcError(message))
+        print_json(ctx, error or XdlcError(message))
     ctx.exit(code)
 
 

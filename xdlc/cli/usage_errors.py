@@ -18,15 +18,15 @@ _ALIKE = 0.8
 """Least likeness of a name and its misspelling."""
 
 
-def unknown(name: str, options: dict[str, click.Option]) -> UsageError:
-    """Return the error for a flag that a tool does not have."""
+def unknown(name: str, options: dict[str, click.Option], listed: str = "--help") -> UsageError:
+    """Return the error for an unknown flag; ``listed`` says how to list the flags."""
     whole = [word for word in options if word.startswith(name)]
     return UsageError(
         f"no option {name!r}",
         fix=_apart(name, options)
         or (f"write it whole: {', '.join(whole)}" if name.startswith("--") and 1 < len(whole) < 7 else "")
         or nearest_option(name, list(options))
-        or "--help lists the options",
+        or f"{listed} lists the options",
         code="XD201",
     )
 
@@ -141,9 +141,10 @@ def spelled(ctx: click.Context, name: str, value: Any) -> str:
     if value is False:  # a switch that is on by default
         return spelled(ctx, f"{verb}.no_{option}" if verb else f"no_{option}", True)
     commands = [_tool(verb)] if verb else chain([ctx.command], map(_tool, _TOOLS))
-    flag = next(filter(None, (_flag_of(command, option) for command in commands)), dashed(f"--{option}"))
+    flag = next(filter(None, (flag_of(command, option) for command in commands)), dashed(f"--{option}"))
     if verb:
-        return f"xdlc {verb} {flag} {_text(value)}".rstrip()
+        model = "net.onnx" if verb == "convert" else "net.dlc"
+        return f"xdlc {verb} {model} {flag} {_text(value)}".rstrip()
     return as_called(flag, _text(value), ctx=ctx)
 
 
@@ -162,14 +163,15 @@ def _tool(verb: str) -> Any:
     return import_module(f"xdlc.cli.tools.{_TOOLS[verb]}").main
 
 
-def _flag_of(command: click.Command, name: str) -> str | None:
+def flag_of(command: click.Command, name: str) -> str | None:
     """Return the long flag of the option of a name; None without one."""
     options = [param for param in command.params if isinstance(param, click.Option)]
-    flag = dashed(f"--{name}")
+    aliases = getattr(command, "aliases", {})
     named = [
         option
         for option in options
-        if flag in option.opts or getattr(command, "aliases", {}).get(flag) is option
+        for flag in (dashed(f"--{name}"), f"-{name}")
+        if flag in option.opts or aliases.get(flag) is option
     ]
     named += [option for option in options if option.name == name]
     return _long_flag(named[0]) if named else None

@@ -22,7 +22,7 @@ from xdlc.ir import Graph, Model
 MAGIC = b"XHTA"
 VERSION = 2
 HEADER = struct.Struct("<4sHH")
-AGAIN = "prepare the sections again: `xdlc-quantize --enable_hta`"
+AGAIN = "prepare the sections again: `xdlc quantize net.dlc -l samples.txt --enable-hta`"
 
 
 def is_subgraph(payload: bytes | memoryview) -> bool:

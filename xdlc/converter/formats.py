@@ -44,23 +44,23 @@ class Format:
 _EXPORT = "`torch.export.save(torch.export.export(model.eval(), inputs), 'model.pt2')`"
 _TORCH = f"export the source network: {_EXPORT}"
 _WEIGHTS = f"load it into its network and export that: {_EXPORT}"
-_BUILD = "build a language model: `xdlc-llm build FOLDER -o BUNDLE`"
+_BUILD = "build a language model: `xdlc llm build FOLDER -o BUNDLE`"
 _AGAIN = "get the model file itself"
 _SOURCE = "convert the model that it came from"
 _UNPACK = "unpack it, and pass the .onnx file inside"
 
-ONNX = Format("an ONNX model", "convert it: `xconv-onnx-to-dlc -i FILE`")
-TFLITE = Format("a TensorFlow Lite model", "convert it: `xconv-tflite-to-dlc -i FILE`")
-SAVED_MODEL = Format("a TensorFlow SavedModel", "convert it: `xconv-tensorflow-to-dlc -i FILE`")
-GRAPH_DEF = Format("a TensorFlow GraphDef", "convert it: `xconv-tensorflow-to-dlc -i FILE`")
-META_GRAPH = Format("a TensorFlow MetaGraph", "convert it: `xconv-tensorflow-to-dlc -i FILE`")
+ONNX = Format("an ONNX model", "convert it: `xdlc convert FILE`")
+TFLITE = Format("a TensorFlow Lite model", "convert it: `xdlc convert FILE`")
+SAVED_MODEL = Format("a TensorFlow SavedModel", "convert it: `xdlc convert FILE`")
+GRAPH_DEF = Format("a TensorFlow GraphDef", "convert it: `xdlc convert FILE`")
+META_GRAPH = Format("a TensorFlow MetaGraph", "convert it: `xdlc convert FILE`")
 CHECKPOINT = Format(
     "a TensorFlow checkpoint, which has weights and no graph",
     "pass the .meta file next to it",
 )
-KERAS = Format("a Keras model", "convert it: `xconv-tensorflow-to-dlc -i FILE`")
-TORCH_SCRIPT = Format("a TorchScript model", "convert it: `xconv-pytorch-to-dlc -i FILE`")
-TORCH_EXPORT = Format("a program of torch.export", "convert it: `xconv-pytorch-to-dlc -i FILE`")
+KERAS = Format("a Keras model", "convert it: `xdlc convert FILE`")
+TORCH_SCRIPT = Format("a TorchScript model", "convert it: `xdlc convert FILE`")
+TORCH_EXPORT = Format("a program of torch.export", "convert it: `xdlc convert FILE`")
 TORCH_CHECKPOINT = Format("a PyTorch checkpoint, which has weights and no graph", _WEIGHTS)
 TORCH_COMPILED = Format("a package of AOTInductor, which has compiled code and no graph", _TORCH)
 TORCH_BYTECODE = Format("a TorchScript model for the lite interpreter without its source code", _TORCH)
@@ -73,23 +73,23 @@ HUGGING_FACE = Format(
     "a folder of Hugging Face transformers",
     f"{_BUILD}; export another network: `optimum-cli export onnx --model FOLDER OUTPUT`",
 )
-CAFFE = Format("a Caffe net", "convert it: `xconv-caffe-to-dlc -i FILE -b NET.caffemodel`")
+CAFFE = Format("a Caffe net", "convert it: `xdlc convert FILE --weights NET.caffemodel`")
 CAFFE_WEIGHTS = Format(
     "weights of a Caffe net",
-    "pass the net as text, and these as weights: `xconv-caffe-to-dlc -i NET.prototxt -b FILE`",
+    "pass the net as text, and these as weights: `xdlc convert NET.prototxt --weights FILE`",
 )
 CAFFE_SOLVER = Format("a Caffe solver, which has no layers", "pass the net that it names")
 CAFFE2 = Format(
     "a Caffe2 network",
-    "convert it: `xconv-caffe2-to-dlc -p FILE -e INIT_NET.pb -d INPUT 1,3,224,224`",
+    "convert it: `xdlc convert FILE --weights INIT_NET.pb --input-dim INPUT 1,3,224,224`",
 )
 PADDLE = Format("a PaddlePaddle model", "convert it: `paddle2onnx --model_dir FOLDER --save_file model.onnx`")
 OPENVINO = Format("an OpenVINO model", _SOURCE)
 CORE_ML = Format("a Core ML model", _SOURCE)
 NCNN = Format("an ncnn model", _SOURCE)
 ORT = Format("a model in ORT format", "pass the .onnx file that it came from")
-DLC = Format("a DLC", "read it with xdlc-info, xdlc-quant and xdlc-net-run, or make ONNX of it: xdlc-to-onnx")
-GGUF = Format("a GGUF model", "build a language model of it: `xdlc-llm build FILE -o BUNDLE`")
+DLC = Format("a DLC", "show it: `xdlc info FILE`; quantize it: `xdlc quantize FILE -l samples.txt`")
+GGUF = Format("a GGUF model", "build a language model of it: `xdlc llm build FILE -o BUNDLE`")
 ONNX_TENSOR = Format(
     "an ONNX tensor, not a model", "pass the model's .onnx file; inputs belong in input lists"
 )
@@ -98,7 +98,7 @@ LFS = Format("a pointer of git LFS, not the file itself", "fetch the file: `git 
 EMPTY = Format("empty", f"{_AGAIN}: its download may have failed")
 HTML = Format("an HTML page", f"{_AGAIN}: the download returned a web page")
 NUMPY = Format(
-    "a file of numpy arrays", "pass the .onnx file; arrays are samples for xdlc-quant and xdlc-net-run"
+    "a file of numpy arrays", "pass the .onnx file; arrays are samples for xdlc quantize and xdlc run"
 )
 JSON = Format("JSON text", _AGAIN)
 XML = Format("XML text", _AGAIN)

@@ -175,7 +175,7 @@ def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:
             raise ModelError(
                 f"is {fitting[0].model}, not {chosen.model}",
                 where=str(path),
-                fix=f"convert it with xdlc-convert or {fitting[0].tool}",
+                fix="convert it with xdlc convert",
             )
         return chosen
     models = models_of(importers.values())

@@ -239,9 +239,7 @@ def _reason(
     if loaded and 2 * loaded >= traffic.dram and traffic.dram * _DRAM_COSTS >= traffic.vtcm:
         stored = weights // 2 if is_float else weights  # HTP computes in float16
         if stored and loaded > 2 * stored:
-            return (
-                f"reads {size(loaded)} for weights of {size(stored)}: the compiler pads channels to {_BLOCK}"
-            )
+            return f"reads {size(loaded)} for weights of {size(stored)}: HTP pads channels to {_BLOCK}"
         halved = "; 8-bit weights halve it" if is_float else ""
         return f"reads {size(loaded)} of weights from DRAM{halved}"
     if strided and 2 * strided >= traffic.vtcm:
@@ -253,7 +251,8 @@ def _reason(
         what = f"moves {moved}; {channels} channels use the space of {_BLOCK}, {times:.0f} times as much"
         source = ops[0].inputs[0]
         if ops[0].type == "Transpose" and source is not None and source.producer is None:
-            return f"{what}; channels last need no Transpose: {spell('convert.desired_input_layout')}"
+            layout = spell("convert.desired_input_layout", {source.name: "NHWC"})
+            return f"{what}; channels last need no Transpose: {layout}"
         return what
     if ops and _only_moves(ops[0]):
         return f"moves {moved} and computes nothing{rounded}"

@@ -31,6 +31,8 @@ FEATURES = {
 
 BLOCK = 32
 """Channels that HMX computes at once."""
+MARGIN = 0.1
+"""How far outside of the fit a network has an estimate, and how much wider the interval is then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,10 +247,13 @@ def milliseconds(cost: DeviceCost, graph: Graph) -> Milliseconds | str:
         return f"the graph is {kind}; times for {cost.soc} exist for {kinds}"
     if cost.vtcm_mb != fit.vtcm_mb:
         return f"times exist for {fit.vtcm_mb} MB of VTCM, not {cost.vtcm_mb}"
-    own = features(cost, graph)
+    own, beyond = features(cost, graph), 0.0
     for name, (least, most) in fit.ranges.items():
         if not least <= own[name] <= most:
+            beyond = MARGIN
+        if not least * (1 - MARGIN) <= own[name] <= most * (1 + MARGIN):
             span = f"{least:.4g} to {most:.4g}"
             return f"it has {own[name]:.4g} {FEATURES[name]}; times come from networks with {span}"
     value = time(fit.coefficients, own)
-    return Milliseconds(fit.device, value, value * fit.ratios[0], value * fit.ratios[1])
+    low, high = fit.ratios[0] * (1 - beyond), fit.ratios[1] * (1 + beyond)
+    return Milliseconds(fit.device, value, value * low, value * high)

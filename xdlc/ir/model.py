@@ -61,7 +61,7 @@ class Model:
         raise ModelError(
             "the model holds no graph, only records",
             fix="use the DLC that its caches were made from, or run a cache: "
-            f"{spell('run.runtime', 'htp')}; xdlc-info lists the records",
+            f"{spell('run.runtime', 'htp')}; xdlc info lists the records",
         )
 
     def graph_named(self, name: str | None) -> Graph:

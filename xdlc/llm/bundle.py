@@ -27,7 +27,7 @@ _LONGEST_FACTS = 1 << 25  # a template of a GGUF file has 16 MiB at most
 _MOST_VALUES = 1 << 20
 _MOST_TOKENS = 1 << 24
 _MOST_PARTS = 256
-_AGAIN = "build the bundle again: xdlc-llm build SOURCE -o BUNDLE"
+_AGAIN = "build the bundle again: xdlc llm build SOURCE -o BUNDLE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,7 +49,7 @@ _FAMILY = "decoder"
 """Family of a decoder that no config.json names."""
 _DYNAMIC = (
     'export it with torch.export.Dim("tokens", min=1) for the tokens, Dim("past", min=1) for the past ones '
-    "and Dim.AUTO for the context, or convert it for each length and join the DLCs with xdlc-link"
+    "and Dim.AUTO for the context, or convert it for each length and join the DLCs with xdlc link"
 )
 _TEXTS = ("*.json", "*.jinja")
 

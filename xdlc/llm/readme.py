@@ -44,7 +44,7 @@ def readme(bundle: Bundle, parts: Sequence[Model]) -> str:
         size = sum(path.stat().st_size for path in target.binaries)
         sharing = "weights shared by its graphs" if target.is_shared else "weights stored for each graph"
         lines.append(f"| context binaries for {soc}, {sharing} | {size / _MB:.1f} |")
-    lines += ["", "Here: `xdlc-llm chat .`, or `xdlc-llm run . --prompt TEXT`.", ""]
+    lines += ["", "Here: `xdlc llm chat .`, or `xdlc llm run . --prompt TEXT`.", ""]
     for soc in bundle.targets:
         lines += [
             f"On a device with {soc}: copy the folder `{soc}`, and from the vendor's SDK `genie-t2t-run`, "

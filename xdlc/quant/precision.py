@@ -134,7 +134,7 @@ def _find(option: str, name: str, named: dict[str, list[Op]]) -> list[Op]:
         raise UsageError(
             f"no op, source node or written tensor is named {name!r}",
             where=spell(option),
-            fix=nearest or "list the ops with: xdlc-info MODEL",
+            fix=nearest or "list the ops with: xdlc info MODEL",
         )
     return named[name]
 

@@ -86,7 +86,7 @@ def _check(graph: Graph, names: Sequence[str]) -> None:
         if tensor is None or tensor.is_static:
             what = "no tensor" if tensor is None else "no activation, but static data"
             activations = [key for key, activation in graph.tensors.items() if not activation.is_static]
-            fix = nearest_names(name, activations) or "list the tensors with: xdlc-info MODEL"
+            fix = nearest_names(name, activations) or "list the tensors with: xdlc info MODEL"
             raise UsageError(f"{name!r} is {what} of the graph", where=where, fix=fix)
         if not is_real(tensor):
             raise UsageError(

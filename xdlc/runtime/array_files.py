@@ -175,7 +175,7 @@ def size_problem(path: object, size: int, unit: int, tensor: Tensor, kind: str) 
     multiple = " or a multiple of it" if tensor.dynamic_axes else ""
     return (
         f"{title} needs {unit}{multiple} ({shown(tensor)} of {kind})",
-        "write the file in the type and layout of the input; xdlc-info shows both",
+        "write the file in the type and layout of the input; xdlc info shows both",
     )
 
 

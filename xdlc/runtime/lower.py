@@ -88,7 +88,9 @@ class Lowered:
         if graph_tensor is None:
             hint = nearest_names(tensor, self.graph.tensors)
             raise UsageError(
-                f"has no tensor {tensor!r}", where=f"graph {self.graph.name!r}", fix=hint or "see xdlc-info"
+                f"has no tensor {tensor!r}",
+                where=f"graph {self.graph.name!r}",
+                fix=hint or "xdlc info lists them",
             )
         orders = self._builder.orders(graph_tensor)
         return self._builder.read(graph_tensor, orders[0] if any_layout and orders else None)

@@ -140,7 +140,7 @@ def find_record(records: Mapping[str, TensorData]) -> tuple[str, AipRecord]:
     if not listed:
         raise ContainerError(
             "has no AIP record, which lists the sections for HTA",
-            fix="prepare it for HTA: `xdlc-quantize --enable_hta`",
+            fix="prepare it for HTA: `xdlc quantize net.dlc -l samples.txt --enable-hta`",
         )
     return next((one for one in listed if one[1].flavour == OWN_FLAVOUR), listed[0])
 

@@ -28,7 +28,7 @@ _NUMBER = re.compile(
 _SNPE = re.compile(r"error_code=(\d{1,6});(?: *error_message=([^;]*))?.*error_component=")
 _RESHAPE = "reshape around the op"
 _RECONVERT = "convert the model again: its shapes contradict each other"
-_DEFINITION = "write the op as its definition requires; xdlc-info shows what it has"
+_DEFINITION = "write the op as its definition requires; xdlc info shows what it has"
 _SIZE = "{tensor} has size {found} along axis {axis}, but the other operands require {wanted}"
 _PLACE = r"^(?:Incorrect )?(?P<side>Out|In)(?:put)?[\[ ](?P<index>\d+)[\] ].*"
 
@@ -246,7 +246,7 @@ def _of_code(code: str) -> Explanation:
     """
     kinds = problem_table()["problems"]
     if code not in kinds:
-        raise UsageError(f"there is no code {code}", fix=nearest_names(code, kinds))
+        raise UsageError(f"there is no code {code}", fix=f"codes: {', '.join(kinds)}")
     entry = kinds[code]
     page = f"{DOCUMENTATION}/{entry['page'].removesuffix('.md')}.html"
     title = f"{code} {entry['title']}"

@@ -170,8 +170,9 @@ def find_soc(name_or_id: str | int) -> Soc:
         if word in (soc.name, str(soc.id), *soc.aliases):
             return soc
     names = [name for soc in all_socs() for name in (soc.name, *soc.aliases)]
-    usual = "use the part's name, like sm8650 (adb shell getprop ro.soc.model), or a QNN soc_model id like 57"
+    usual = "use the part's name, like sm8650 for Snapdragon 8 Gen 3 (adb shell getprop ro.soc.model)"
     fix = nearest_names(word, names, most=6) or usual
+    fix = "name one SoC" if "," in word else fix
     raise UsageError(f"unknown SoC {name_or_id!r}", fix=fix, code="XD203")
 
 

@@ -59,4 +59,4 @@ def test_computes_special_functions(tmp_path, case):
 def test_refuses_functions_that_no_layer_uses(tmp_path, target, arguments):
     with pytest.raises(UnsupportedOp, match="special function") as caught:
         results(tmp_path, target, f32(1), *arguments, like=f32(1))
-    assert "xdlc-udo-config" in caught.value.fix
+    assert "xdlc udo-config" in caught.value.fix

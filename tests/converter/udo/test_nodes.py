@@ -61,7 +61,7 @@ def test_a_node_becomes_an_op_of_the_package(tmp_path: Path) -> None:
 def test_without_a_definition_the_fix_names_the_tool_that_drafts_one(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedOp, match=r"my\.domain::Scale") as caught:
         converted(tmp_path, scale_model(factor=2))
-    assert "xdlc-udo-config from-model" in str(caught.value.fix)
+    assert "xdlc udo-config from-model" in str(caught.value.fix)
 
 
 @pytest.mark.parametrize(

@@ -85,4 +85,4 @@ def test_one_error_for_a_float_graph():
     with pytest.raises(ConstraintError) as caught:
         op_support.check_quantized(net.graph)
     assert "is not quantized: HTA computes with ufixed8 and ufixed16, found float32" in str(caught.value)
-    assert "--enable_hta" in str(caught.value)
+    assert "--enable-hta" in str(caught.value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -12,6 +13,7 @@ from xdlc import __version__
 from xdlc.cli import params, text, vendor_flags
 from xdlc.cli.output_path import storage_errors
 from xdlc.cli.tool import ToolGroup, output, show, tool
+from xdlc.cli.usage_errors import flag_of
 from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
 
 _MARK = "# launcher of xdlc compat"
@@ -62,7 +64,7 @@ def install(folder: Path, tools: tuple[str, ...], force: bool) -> None:
 @tool("flags")
 @click.argument("name", metavar="TOOL")
 def flags(name: str) -> None:
-    """List the replacement of each flag of a vendor's tool, or why it has none."""
+    """List the name of each flag of a vendor's tool in xdlc, or why it has none."""
     tools = vendor_flags.vendor_tools()
     if name not in tools:
         raise _unknown(name)
@@ -73,7 +75,12 @@ def flags(name: str) -> None:
     output(f"{name}: {section['tool']}")
     if "note" in section:
         output(f"  {section['note']}")
-    rows = [(entry.flag, entry.kind, entry.meaning) for entry in vendor_flags.entries(name).values()]
+    module = section["tool"].removeprefix("xdlc-").removeprefix("xconv-").replace("-", "_")
+    command = import_module(f"xdlc.cli.tools.{module}").main
+    rows = [
+        (entry.flag, entry.kind, entry.meaning or flag_of(command, entry.flag.lstrip("-")) or "")
+        for entry in vendor_flags.entries(name).values()
+    ]
     for line in text.table(("flag", "", "meaning"), sorted(rows), (36, 8)):
         output(line)
 

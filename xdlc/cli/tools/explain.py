@@ -10,9 +10,13 @@ import click
 from xdlc.cli.text import clean
 from xdlc.cli.tool import result, show, tool
 
+LABELS = {"component": "component", "cause": "cause", "fix": "fix", "example": "fails", "page": "page"}
+
 
 @tool(
-    "xdlc-explain", epilog="The exit code is 0 if xdlc explained something, and 1 if it found no known error."
+    "xdlc-explain",
+    epilog="The exit code is 0 if xdlc explained something, 1 if a text has no known error, and 2 if a code "
+    "or a name does not exist.",
 )
 @click.argument("subject", metavar="CODE|LINE|FILE", nargs=-1, required=True)
 @click.pass_context
@@ -33,9 +37,11 @@ def main(context: click.Context, subject: tuple[str, ...]) -> None:
         times = f", {explanation.count} times" if explanation.count > 1 else ""
         place = f"line {explanation.line}{times}: " if explanation.line else ""
         show(f"{place}{clean(explanation.subject)}")
-        for name in ("component", "cause", "fix", "example", "page"):
+        for name, label in LABELS.items():
             if text := getattr(explanation, name):
-                show(f"  {name}: {clean(text)}")
+                show(f"  {label}: {clean(text)}")
     if not explanations:
-        show("no known error was found")
+        show(
+            "no known error was found; codes look like XD104, names like QNN_CONTEXT_ERROR_CREATE_FROM_BINARY"
+        )
         context.exit(1)

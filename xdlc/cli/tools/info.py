@@ -127,5 +127,5 @@ def _show_caches(source: Path, devices: tuple[str, ...], sdk: str | None) -> Non
     content = {"file": str(source), "caches": cache_records(model), **cache_table(model, devices, sdk)}
     result(**content)
     output(f"file  {clean(source)}")
-    for line in (*cache_lines(content["caches"]), "", *table_lines(content)):
+    for line in ("", *table_lines(content), *cache_lines(content["caches"])):
         output(line)

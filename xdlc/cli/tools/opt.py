@@ -8,7 +8,7 @@ import click
 
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target, derived_path
-from xdlc.cli.tool import show, tool, written
+from xdlc.cli.tool import print_json, show, tool, written
 
 
 def _list(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
@@ -18,6 +18,7 @@ def _list(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
         for name in passes.STAGES:
             for entry in passes.stage(name):
                 show(f"{entry.name} ({name})")
+        print_json(ctx)
         ctx.exit()
 
 

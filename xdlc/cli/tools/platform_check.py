@@ -90,7 +90,7 @@ def machine_lines(machine: Machine, *, every_trial: bool) -> Iterator[str]:
     """Yield the versions, and the state of each runtime."""
     yield f"machine  {machine.system}, {machine.processors} processors"
     yield from text.columns([(name, held or "not installed") for name, held in machine.versions.items()])
-    for runtime in machine.runtimes:
+    for runtime in sorted(machine.runtimes, key=lambda runtime: runtime.problem is not None):
         state = "does not work" if runtime.problem else "works"
         yield f"runtime {runtime.name}  {state}: {runtime.library}; {runtime.core}"
         rows = []

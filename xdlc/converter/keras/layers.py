@@ -12,9 +12,7 @@ from xdlc.errors import ModelError, UnsupportedOp
 
 MODELS = ("Functional", "Model", "Sequential")
 INPUT = "InputLayer"
-EXPORT = (
-    "export the model with model.export('folder'), and convert the SavedModel with xconv-tensorflow-to-dlc"
-)
+EXPORT = "export the model with model.export('folder'), and convert this folder: `xdlc convert folder`"
 PACKAGES = ("keras", "tf_keras", "tensorflow")
 """Packages whose classes and functions are those of Keras."""
 _DEPTH = 32

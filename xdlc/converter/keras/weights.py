@@ -369,7 +369,7 @@ def check_policy(layer: Layer) -> str | None:
             raise UnsupportedOp(
                 "weights quantized by Keras are not supported",
                 where=layer.place,
-                fix="convert the float model, and quantize the DLC with xdlc-quant",
+                fix="convert the float model, and quantize the DLC: `xdlc quantize`",
             )
         config = policy.get("config")
         policy = config.get("name") if isinstance(config, dict) else None

@@ -20,7 +20,7 @@ from xdlc.options import spell
 
 _SHAPE_FIX = (
     "state it as Shape/Text of the output (xdlc_shape in JSON) or in the model (value_info in ONNX), or "
-    "pass a shape function with {} FILE.py; xdlc-udo-package-generator writes a skeleton"
+    "pass a shape function with {} FILE.py; xdlc udo-package-generator writes a skeleton"
 )
 _HOOK_FIX = "return it from infer_shape_and_type of the plugin, or state it in the model (value_info in ONNX)"
 

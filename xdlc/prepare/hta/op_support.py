@@ -55,7 +55,7 @@ def check_quantized(graph: Graph) -> None:
         raise ConstraintError(
             f"is not quantized: HTA computes with ufixed8 and ufixed16, found {found}",
             where=f"graph {graph.name!r}",
-            fix="quantize the model first: `xdlc-quantize --input_list ... --enable_hta`",
+            fix="quantize the model first: `xdlc quantize net.dlc -l samples.txt --enable-hta`",
         )
 
 

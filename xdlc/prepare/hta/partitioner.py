@@ -122,12 +122,12 @@ def ops_in(ranges: Sequence[Range], ids: Mapping[Op, int]) -> list[tuple[Op, ...
             problems.append(
                 _problem(
                     f"the range {span} exceeds the last layer, {end}",
-                    "use ids that xdlc-info prints",
+                    "use ids that xdlc info --ops prints",
                 )
             )
         elif not ops:
             problems.append(
-                _problem(f"the layers of range {span} have no operations", "use ids that xdlc-info prints")
+                _problem(f"the layers of range {span} have no operations", "use ids that xdlc info prints")
             )
         groups.append(ops)
     raise_all(problems)

@@ -248,7 +248,7 @@ class _Sections:
         moved = sum(self.given[op] != id for op, id in self.ids.items())
         return division, [
             f"xdlc reordered layers: {len(division)} sections instead of {len(runs)}; {moved} layers have "
-            "new ids, which xdlc-info shows"
+            "new ids, which xdlc info shows"
         ]
 
     def make(self, runs: Sequence[Run]) -> list[XdlcError]:

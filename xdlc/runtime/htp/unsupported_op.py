@@ -178,10 +178,7 @@ def host_problem(graph: str, op: Op, inside: Mapping[str, Sequence[str]] | None 
     why = op.origin.reason or "no QNN operation computes it"
     if is_control_flow(op):
         why = "HTP has no op that runs other graphs"
-        fix = (
-            "prepare with xdlc-graph-prepare: caches hold what HTP supports inside, and the host runs "
-            "the rest"
-        )
+        fix = "prepare with xdlc prepare: caches hold what HTP supports inside, and the host runs the rest"
     elif is_udo(op):
         why = f"it is a UDO of package {op.package}, and the compiler has no HTP library for it"
         fix = f"prepare with {spell('prepare.partition', True)}, which caches the partitions around it"

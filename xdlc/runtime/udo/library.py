@@ -69,7 +69,7 @@ def exported(library: ctypes.CDLL, name: str, where: str) -> Any:
         if name == _REGISTRATION and hasattr(library, _IMPLEMENTATION):
             fix = "it is an implementation library: give the registration library, libUdo<Package>Reg.so"
         elif hasattr(library, "SnpeUdo_getVersion"):
-            fix = "it is for SNPE's own runtime: use a library from xdlc-udo-package-generator"
+            fix = "it is for SNPE's own runtime: use a library from xdlc udo-package-generator"
         raise BackendError(f"does not export {name}", where=where, fix=fix) from error
 
 

@@ -178,7 +178,7 @@ def _first(problems: Sequence[XdlcError]) -> str:
     """Return the first of several problems, and the command that lists all."""
     first = problems[0]
     text = f"{first.where}: {first.problem}" if first.where else first.problem
-    return f"{text}; `xconv-onnx-to-dlc --dry_run` lists all" if len(problems) > 1 else text
+    return f"{text}; `xdlc convert net.onnx --dry-run` lists all" if len(problems) > 1 else text
 
 
 def _float_types(names: Sequence[str]) -> list[DType]:
