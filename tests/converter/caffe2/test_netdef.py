@@ -151,7 +151,7 @@ UNTRUSTED = {
     "nested nets": ([net([operator("X", ["data"], ["y"], n=nested(2000))])], "no mapping"),
     "a net of no use": (
         [net([operator("Relu", ["data"], ["y"], n=nested(1))])],
-        "attribute n is not understood",
+        "attribute n is not supported",
     ),
     "a number of no bytes": (
         [net([operator("X", ["data"], ["y"]) + field(5, field(1, "f") + field(2, b""))])],

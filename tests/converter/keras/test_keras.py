@@ -467,7 +467,7 @@ def test_absurd_repetitions_are_refused(tmp_path, made):
 
 def test_quantized_layers_are_refused(tmp_path):
     policy = {"class_name": "QuantizedDTypePolicy", "config": {"mode": "int8", "source_name": "float32"}}
-    assert "xdlc-quant" in refused(tmp_path, dense(dtype=policy))
+    assert "xdlc quantize" in refused(tmp_path, dense(dtype=policy))
 
 
 def test_an_unknown_option_is_refused(tmp_path):

@@ -483,7 +483,7 @@ def test_quantize_and_dequantize(models):
 
 def test_attributes_that_are_not_understood_are_refused(models):
     model = models.make([node("Relu", surprise=3)], {"x": [2]}, {"y": None})
-    with pytest.raises(xdlc.XdlcError, match="attribute surprise is not understood"):
+    with pytest.raises(xdlc.XdlcError, match="attribute surprise is not supported"):
         xdlc.convert(models.save(model))
 
 
