@@ -296,7 +296,7 @@ def test_broken_layers_are_refused(tmp_path, changes, problem):
 @pytest.mark.parametrize("version", ["3", "3.0"])
 def test_format_3_is_not_written(tmp_path, version):
     model = load(foreign_file(tmp_path / "a.dlc"))
-    with pytest.raises(UsageError, match="read, but not written") as caught:
+    with pytest.raises(UsageError, match="does not write") as caught:
         model.save(tmp_path / "b.dlc", version=version)
     assert "4.1" in caught.value.fix
     model.save(tmp_path / "b.dlc")

@@ -111,7 +111,7 @@ def test_shared_weights_are_left_and_named(net):
     b = n.conv(a, 3, "b", bias=False)
     n.graph.set_inputs(b.producer, [a, a.producer.inputs[1]])
     plan = run(n.done(b), n.samples(4), "adaround")
-    assert "adaround: 'a_op' is not changed: other ops share its weight" in plan.notes
+    assert "adaround: 'a_op' stays as it is: other ops share its weight" in plan.notes
 
 
 def test_eight_bit_weights_keep_their_scales(net):

@@ -181,7 +181,7 @@ def test_files_that_do_not_tell_open_extents(tmp_path: Path) -> None:
     text = str(caught.value)
     for size in (28, 0):
         assert f"has {size} bytes, input 'x' needs 12 or a multiple of it (?x1x3 of float32)" in text
-    assert "a.npy holds float64 [4, 1, 2], input 'x' has ?x1x3" in text
+    assert "a.npy holds float64 [4, 1, 2], but input 'x' needs ?x1x3" in text
     with pytest.raises(UsageError, match=r"'x' has 2 dynamic dimensions \(\?x\?x3 of float32\)") as several:
         read_input_list(listing(tmp_path, many), graph(two))
     assert "save the array as .npy" in str(several.value.fix)

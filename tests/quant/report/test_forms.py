@@ -71,7 +71,7 @@ def test_other_suffixes_are_refused(report, tmp_path, name):
 def test_the_suffix_is_looked_at_before_the_work_begins(tmp_path):
     with pytest.raises(UsageError, match="suffix"):
         Reporter(tmp_path / "r.pdf")
-    with pytest.raises(StorageError, match="no such folder"):
+    with pytest.raises(StorageError, match="the folder does not exist"):
         Reporter(tmp_path / "none" / "r.html")
     with pytest.raises(UsageError, match="most=0"):
         Reporter(most=0)

@@ -143,7 +143,7 @@ def test_fewer_trials_are_said_to_be_fewer(net):
     decided = _decided(model, n.samples(2))
     report = measure(decided, n.samples(1, seed=3), trials=2)
     assert sum(tensor.sensitivity is not None for tensor in report.tensors) <= 2
-    assert report.unmeasured[0].startswith("measured sensitivity for the 2 worst of")
+    assert report.unmeasured[0].startswith("xdlc measured sensitivity for the 2 worst of")
     assert measure(decided, n.samples(1, seed=3), trials=0).ops[0].sensitivity is None
 
 
@@ -285,7 +285,7 @@ def test_tensors_that_are_never_rounded_have_no_rounding(net):
     model = n.done(n.op("Prelu", [second, slope], second.shape, "y"))
     report = measure(_decided(model, n.samples(2)), n.samples(1, seed=3))
     joined = next(tensor for tensor in report.tensors if tensor.name == "second")
-    assert joined.heard == "not rounded: y_op"
+    assert joined.heard.startswith("not rounded: y_op ")
     assert (joined.cumulative, joined.isolated, joined.sensitivity) == (None, None, None)
     op = next(op for op in report.ops if op.name == "second_op")
     assert op.sensitivity == op.sensitivity_weights
@@ -300,7 +300,7 @@ def test_saturating_readers_do_not_make_a_range_look_bad(net):
     report = measure(_decided(model, n.samples(2)), n.samples(1, seed=3))
     found = next(tensor for tensor in report.tensors if tensor.name == "wide")
     assert found.seen_high > 100 > 20 > found.grid_high
-    assert "saturate" in found.heard
+    assert "7.848" in found.heard
     assert found.clipped == 0
     assert found.isolated > 30
 
@@ -385,7 +385,7 @@ def test_large_networks_are_measured_with_fewer_samples(net, monkeypatch):
     monkeypatch.setattr(sys.modules["xdlc.quant.report.measure"], "WORK", 1)
     report = measure(_decided(model, n.samples(2)), n.samples(6, seed=3), trials=0)
     assert report.samples == 4
-    assert report.unmeasured[0] == "only 4 held-out samples, because the network is large"
+    assert report.unmeasured[0] == "xdlc measured only 4 held-out samples, because the network is large"
 
 
 @pytest.mark.parametrize("samples", [[], [{}], [{"x": np.zeros((1, 2, 2, 4), np.float32)}]])

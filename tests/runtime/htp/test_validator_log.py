@@ -127,7 +127,7 @@ CASES = [
             "ElementWiseBinary", tensor("a", 2, 4), tensor("b", 2, 3), tensor("y", 2, 4), operation=u32(0)
         ),
         "Dimension at index 1 cannot be broadcast between in[0] (4) and in[1] (3).",
-        "input 0 ('a') has 4 elements along axis 1 and input 1 ('b') 3, HTP accepts equal numbers or 1",
+        "input 0 ('a') has 4 elements along axis 1 and input 1 ('b') 3, HTP accepts equal numbers, or 1",
         "convert the model again",
     ),
     (

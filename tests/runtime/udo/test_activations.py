@@ -98,24 +98,24 @@ def test_what_a_kernel_takes(dtype: str, dtypes: str, backends: str, own: str) -
 @pytest.mark.parametrize(
     ("dtype", "dtypes", "backends", "own", "said"),
     [
-        ("uint8", "FLOAT_32 UINT_8", "CPU DSP", "", "is uint8 in the model; its definition accepts FLOAT_32"),
+        ("uint8", "FLOAT_32 UINT_8", "CPU DSP", "", "is uint8 in the model; its definition supports FLOAT_32"),
         (
             "uint8",
             "FLOAT_32 UINT_8",
             "CPU DSP",
             "FLOAT_32",
-            "is uint8 in the model; its definition accepts FLO",
+            "is uint8 in the model; its definition supports FLO",
         ),
         (
             "float32",
             "UINT_8",
             "CPU DSP",
             "",
-            "is float32 in the model; its definition accepts UINT_8 on a CPU",
+            "is float32 in the model; its definition supports UINT_8 on a CPU",
         ),
         ("ufixed8", "UINT_8", "CPU DSP", "", "is ufixed8 in the model, for kernels FLOAT_32; its definition"),
-        ("float32", "FLOAT_64", "CPU", "", "is float32 in the model; its definition accepts FLOAT_64"),
-        ("int32", "FLOAT_32", "CPU", "", "is int32 in the model; its definition accepts FLOAT_32"),
+        ("float32", "FLOAT_64", "CPU", "", "is float32 in the model; its definition supports FLOAT_64"),
+        ("int32", "FLOAT_32", "CPU", "", "is int32 in the model; its definition supports FLOAT_32"),
     ],
 )
 def test_what_no_kernel_takes(dtype: str, dtypes: str, backends: str, own: str, said: str) -> None:

@@ -120,8 +120,8 @@ def test_an_argument_without_a_form_is_refused(value: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "place", "problem"),
     [
-        ({"entry": 3}, "entry", "has to be a string"),
-        ({"machine": None}, "machine", "has to be a string"),
+        ({"entry": 3}, "entry", "must be a string"),
+        ({"machine": None}, "machine", "must be a string"),
         ({"library": "../scale.so"}, "library", "a file next to this file"),
         ({"sha256": "0" * 64}, "sha256", "another SHA-256"),
         ({"call": []}, "call", "no field 'call'"),
@@ -217,7 +217,7 @@ def test_it_is_for_the_ops_that_it_names_as_they_were(
     [
         (
             {"machine": "linux-hexagon"},
-            "on this machine, .*: there is .*kernel 'plain', .* for 'linux-hex",
+            "on this machine, .*: the model has .*kernel 'plain', .* for 'linux-hex",
         ),
         ({"entry": "missing"}, "does not export missing"),
         ({"binary": b"\x7fELF"}, "cannot be loaded"),

@@ -61,7 +61,7 @@ def test_what_is_too_large_or_too_small_is_refused() -> None:
     with pytest.raises(StorageError, match="bytes of shared memory, but this machine has"):
         Memory(1 << 60)
     memory = Memory(10)
-    with pytest.raises(StorageError, match="shared memory has 10 bytes, not 20"):
+    with pytest.raises(StorageError, match="shared memory has 10 bytes instead of 20"):
         Memory(20, os.dup(memory.file))
 
 

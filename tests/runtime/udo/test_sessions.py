@@ -149,7 +149,7 @@ def test_empty_tensors(kernels: Kernels) -> None:
 def test_profile_tells_the_time_of_the_last_run(kernels: Kernels) -> None:
     (op,) = custom_graph("Scale", {"factor": f32(2)}).ops
     operation = kernels.operation(op)
-    with pytest.raises(BackendError, match="has not run yet"):
+    with pytest.raises(BackendError, match="did not run yet"):
         operation.profile()
     operation.run([real(2, 3)])
     assert 0 < operation.profile() < 10**10

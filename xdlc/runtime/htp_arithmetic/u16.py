@@ -150,14 +150,13 @@ def write_u16_matmul(
     stored = b.cast(b.read_stored_as(second, orders[1]), np.int32)
     whole = b.node("Sub", [stored, b.constant(_MIDDLE, np.int32)])
     whole = b.node("Min", [whole, b.constant(LARGEST_OF_BYTES, np.int32)])
-    # Signed bytes: the high one is that of the number plus 128.
+    # Bytes plus 128, the high one of the number plus 128: unsigned times signed saturates without VNNI.
     raised = b.node("Add", [whole, b.constant(_MIDDLE + 128, np.int32)])
-    upper = b.node("Sub", [b.node("Div", [raised, b.constant(256, np.int32)]), b.constant(128, np.int32)])
-    lower = b.node("Sub", [whole, b.node("Mul", [upper, b.constant(256, np.int32)])])
-    upper, lower = b.cast(upper, np.int8), b.cast(lower, np.int8)
+    upper, lower = bytes_of(b, raised)
+    zeros = [b.constant(np.uint8(0)), b.constant(np.uint8(128))]
 
     def product(left: str, right: str) -> str:
-        return b.cast(b.node("MatMulInteger", [left, right]), np.float64)
+        return b.cast(b.node("MatMulInteger", [left, right, *zeros]), np.float64)
 
     # In float64 all of this is exact.
     crossed = b.node("Add", [product(high, lower), product(low, upper)])
