@@ -23,6 +23,7 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 os.environ["XDLC_FAILED_PASSES_RAISE"] = "1"  # a pass that fails is omitted for users alone
+os.environ.pop("COLUMNS", None)  # xdist states 80; without it, tables have their usual width
 
 # Workers share the processors: how long an example takes says nothing.
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -46,7 +46,7 @@ def test_caches_are_shown_in_full(dlc: Path) -> None:
         "v69, VTCM 8 MB",
         "100 bytes, 36 bytes of it the binary",
         "QNN API 2.40.0, HTP 5.51.0, binary 4.0.6",
-        "xdlc 0.5.0: VTCM 8 MB, optimization level 2, all HVX threads, without DLBC",
+        "VTCM 8 MB, optimization level 2, all HVX threads, without DLBC",
         "spill-fill 64.0 KiB",
         "graph cnn, hash ",
         "y  ufixed8  1x5",

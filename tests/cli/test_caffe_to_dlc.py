@@ -57,7 +57,7 @@ def test_the_tool_for_all_frameworks(folder: Path) -> None:
     ("words", "code", "problem", "fix"),
     [
         ("-i net.prototxt", 3, "layer 'c' (Convolution, line 2)", "--weights"),
-        ("-i net.caffemodel", 3, "is weights of a Caffe net", "-i NET.prototxt -b net.caffemodel"),
+        ("-i net.caffemodel", 3, "is weights of a Caffe net", "NET.prototxt --weights net.caffemodel"),
         ("-i net.caffemodel -b net.prototxt", 2, "swapped", "--input net.prototxt"),
         ("-i net.prototxt -b net.prototxt", 2, "is a text", "--weights"),
         ("-i net.prototxt -b none", 8, "none: cannot be read", "check the path"),

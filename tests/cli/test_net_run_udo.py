@@ -106,7 +106,7 @@ def test_python_precedes_a_compiled_kernel(tmp_path: Path, model: Model, python_
         (("--allow-embedded-kernels",), "write --udo-package-path kernel_meta"),
         (("--udo-timeout", "5"), "--udo-timeout"),
         (("--udo-package-path", "/nowhere/lib.so"), "/nowhere/lib.so: the file does not exist"),
-        (("--udo-package-path", "{file},{file}"), "is given twice"),
+        (("--udo-package-path", "{file},{file}"), "appears twice"),
         (("--udo-package-path", "{file}", "--udo-timeout", "0"), "time-out"),
         (("--udo-package-path", "{file}", "--udo-timeout", "nan"), "udo_timeout is nan"),
     ],

@@ -87,7 +87,7 @@ def test_what_keeps_sections_away_keeps_no_quantized_dlc_away(
     target = tmp_path / "q.dlc"
     words = ["--input-dlc", dlc, "-l", listing, "-o", target, "--enable-hta", "--hta-partitions", "0-9999"]
     result = invoke(quantize, *words, code=2)
-    assert "the range 0-9999 goes beyond the last layer" in result.stderr
+    assert "the range 0-9999 exceeds the last layer" in result.stderr
     assert f"written: {target}" in result.stdout
     assert any(tensor.dtype.is_fixed for op in xdlc.load(target).main.ops for tensor in op.outputs)
 
@@ -186,7 +186,7 @@ def test_a_metric_of_the_user_is_kept(dlc: Path, listing: Path, tmp_path: Path) 
     path = tmp_path / "metric.py"
     path.write_text("def score(run):\n    return 1\n")
     words = ("--input-dlc", dlc, "-l", listing, "-o", tmp_path / "q.dlc", "--evaluate", f"{path}:score")
-    assert "score 1, 0.5 requested" in invoke(quantize, *words, "--min-score", 0.5).stdout
+    assert "score 1, goal 0.5" in invoke(quantize, *words, "--min-score", 0.5).stdout
     assert "warning" in invoke(quantize, *words, "--min-score", 2).stderr
     assert "--min-score" in invoke(quantize, *words, code=2).stderr
 

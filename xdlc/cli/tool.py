@@ -194,10 +194,6 @@ def _usage_errors(ctx: click.Context) -> Iterator[None]:
     try:
         with spelling(partial(usage_errors.spelled, ctx)):
             yield
-    except click.exceptions.Exit:
-        if ctx.meta.get(_RESULT, {}).get("lines"):  # --help and --version leave none
-            _print_json(ctx)
-        raise
     except click.UsageError as error:
         if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
             raise
