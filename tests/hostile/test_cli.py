@@ -121,7 +121,11 @@ def test_external_data_is_read(models: Any) -> None:
 def test_external_data_missing(models: Any) -> None:
     path = external(models)
     (models.folder / "model.data").unlink()
-    refused(call("xconv-onnx-to-dlc", "-i", path), "'model.data' does not exist", "put 'model.data' beside")
+    refused(
+        call("xconv-onnx-to-dlc", "-i", path),
+        "'model.data' does not exist",
+        "put 'model.data' next to model.onnx",
+    )
     only(models.folder, "model.onnx")
 
 

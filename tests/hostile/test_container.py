@@ -329,7 +329,7 @@ BROKEN = {
             )
         ]
     },
-    "outside of the 0 bytes": {
+    "outside the 0 bytes": {
         "tensors": [
             tensor(
                 quantization=dlc4_model.Quantization(

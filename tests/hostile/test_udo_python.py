@@ -45,9 +45,9 @@ WRONG = [
     ("return 'text'", "returned an object of type str", None),
     ("return [inputs[0], inputs[0]]", "returned 2 results, but the op has 1 outputs", None),
     ("return []", "returned 0 results", None),
-    ("return inputs[0].astype(np.float64)", "returned output 0 as float64, expected float32", None),
-    ("return inputs[0].astype(object)", "returned output 0 as object, expected float32", None),
-    ("return inputs[0][:1]", r"returned output 0 of shape \[1, 3\], expected \[2, 3\]", None),
+    ("return inputs[0].astype(np.float64)", "returned output 0 as float64 instead of float32", None),
+    ("return inputs[0].astype(object)", "returned output 0 as object instead of float32", None),
+    ("return inputs[0][:1]", r"returned output 0 of shape \[1, 3\] instead of \[2, 3\]", None),
 ]
 
 
@@ -108,7 +108,7 @@ def test_a_kernel_that_takes_its_process_along(tmp_path: Path, text: str, said: 
         ("", "marks no function", None),
         ("from xdlc.udo import kernel\n@kernel('Math')\ndef f(): pass\n", "TypeError", 2),
         ("from xdlc.udo import kernel\n@kernel\ndef f(): pass\n", "TypeError", 2),
-        ("from xdlc.udo import kernel\n@kernel('Math', '')\ndef f(): pass\n", "kernel requires names", 2),
+        ("from xdlc.udo import kernel\n@kernel('Math', '')\ndef f(): pass\n", "kernel needs names", 2),
         (
             "from xdlc.udo import kernel\n@kernel('A', 'B')\ndef f(): 0\n@kernel('A', 'B')\ndef g(): 0\n",
             "has two functions for kernel of A::B: f and g",

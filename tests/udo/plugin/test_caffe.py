@@ -48,7 +48,7 @@ def test_a_plugin_precedes_the_reduction_of_xdlc_and_equals_it(tmp_path: Path) -
     notices: list[str] = []
     model = xdlc.convert(path, plugin=[f"{file}:Reduction"], notify=notices.append)
     assert types(model) == [("CaffeOps", "Reduction")] * len(REDUCTIONS)
-    assert any("CaffeOps::Reduction" in text and "precedes" in text for text in notices)
+    assert any("CaffeOps::Reduction" in text and "replaces" in text for text in notices)
     x = np.random.default_rng(3).standard_normal((2, 3, 4, 5)).astype(np.float32)
     xdlc.save(model, tmp_path / "m.dlc")
     wanted = xdlc.run(xdlc.convert(path), {"x": x})

@@ -175,7 +175,7 @@ def test_a_compiler_that_does_not_answer_is_told(monkeypatch, tmp_path):
         ({"entry": "a b"}, UsageError, "not a C function name"),
         ({"entry": "a;system"}, UsageError, "not a C function name"),
         ({"timeout": 0}, UsageError, "timeout is 0 s"),
-        ({"arguments": "i"}, UsageError, "are 1 letters, but there are 0 values"),
+        ({"arguments": "i"}, UsageError, "the number of values is 0"),
         ({"source": Path("/none/kernel.c")}, StorageError, "cannot be read"),
         ({"source": Path(__file__)}, UsageError, "is not named like a C file"),
     ],

@@ -89,10 +89,10 @@ def _declared(graph: SourceGraph) -> Declarations:
     """Return dimensions and types that a graph states of the outputs of its nodes."""
     values = {}
     for node in graph.nodes:
-        for number, name in enumerate(node.outputs):
-            stated = node.stated[number] if number < len(node.stated) else None
-            with suppress(UnsupportedOp):
-                dtype = ir_dtype(str(node.attributes.get("dtype", node.attributes.get("T"))), "")
+        with suppress(UnsupportedOp):
+            dtype = ir_dtype(str(node.attributes.get("dtype", node.attributes.get("T"))), "")
+            for number, name in enumerate(node.outputs):
+                stated = node.stated[number] if number < len(node.stated) else None
                 values[name] = Declared(None if stated is None else tuple(stated), dtype)
     return Declarations(values)
 

@@ -210,7 +210,7 @@ def _reason_against(graph: Graph, tensor: Tensor) -> UsageError | None:
     return UsageError(
         f"tensor {tensor.name!r} cannot be an output: it is {what}",
         where=f"graph {graph.name!r}",
-        fix="name a tensor that an op computes; xdlc info --ops lists tensors",
+        fix="name a tensor that an op computes; `xdlc info --ops` lists tensors",
     )
 
 

@@ -122,7 +122,7 @@ def ops_in(ranges: Sequence[Range], ids: Mapping[Op, int]) -> list[tuple[Op, ...
             problems.append(
                 _problem(
                     f"the range {span} exceeds the last layer, {end}",
-                    "use ids that xdlc info --ops prints",
+                    "use ids that `xdlc info --ops` prints",
                 )
             )
         elif not ops:

@@ -66,7 +66,7 @@ def flattened(placeholders: str, values: Sequence[Any]) -> tuple[str, tuple[Any,
     row = _matched(pattern, given, "arguments") if grouped else given
     if len(row) != len(letters):
         raise UsageError(
-            f"{placeholders!r} are {len(letters)} letters, but there are {len(row)} values",
+            f"{placeholders!r} has {len(letters)} letters, but the number of values is {len(row)}",
             fix="give one value for each letter",
         )
     pairs = zip(letters, row, strict=True)
@@ -93,7 +93,7 @@ def _row(pattern: Pattern) -> list[str]:
 def _matched(pattern: Pattern, values: Sequence[Any], what: str) -> list[Any]:
     if len(pattern) != len(values):
         raise UsageError(
-            f"{what} are {len(pattern)}, but there are {len(values)} values",
+            f"the letters name {len(pattern)} {what}, but the number of values is {len(values)}",
             fix="give one value for each letter",
         )
     row: list[Any] = []
@@ -104,7 +104,7 @@ def _matched(pattern: Pattern, values: Sequence[Any], what: str) -> list[Any]:
                     f"argument {place} is a group of {len(item)}, but the value is {value!r}",
                     fix="give a tuple",
                 )
-            row += _matched(item, value, f"the items of argument {place}")
+            row += _matched(item, value, f"items of argument {place}")
         else:
             row.append(value)
     return row
