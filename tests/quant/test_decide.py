@@ -43,7 +43,7 @@ def test_sources(net, decided):
         "r1": "min-max of 3 samples",
         "c2": "min-max of 3 samples",
         "flat": "shared with c2",
-        "gate": "fixed range of Sigmoid",
+        "gate": "fixed by the range of Sigmoid",
     }
 
 

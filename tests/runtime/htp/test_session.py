@@ -126,7 +126,7 @@ def test_records_that_were_swapped_are_not_run() -> None:
     assert (
         f"{first}: is described as a cache for the SoC with id 43, but was compiled for id 57" in notices[1]
     )
-    assert "htp.cache.sm8450.0: holds no graph 'cnn', only 'other'" in notices[2]
+    assert "htp.cache.sm8450.0: has no graph 'cnn', only 'other'" in notices[2]
 
 
 def test_what_could_not_be_judged_is_told(prepared: Model) -> None:
