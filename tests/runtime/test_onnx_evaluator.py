@@ -40,7 +40,9 @@ def test_what_never_ends_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     with limited():
         with pytest.raises(RefusedError, match="SIGPROF"):
             endless()
-        with pytest.raises(RefusedError, match="too much time"):  # nothing more is evaluated for this conversion
+        with pytest.raises(
+            RefusedError, match="too much time"
+        ):  # nothing more is evaluated for this conversion
             double(1)
 
 

@@ -98,7 +98,13 @@ def test_what_a_kernel_takes(dtype: str, dtypes: str, backends: str, own: str) -
 @pytest.mark.parametrize(
     ("dtype", "dtypes", "backends", "own", "said"),
     [
-        ("uint8", "FLOAT_32 UINT_8", "CPU DSP", "", "is uint8 in the model; its definition supports FLOAT_32"),
+        (
+            "uint8",
+            "FLOAT_32 UINT_8",
+            "CPU DSP",
+            "",
+            "is uint8 in the model; its definition supports FLOAT_32",
+        ),
         (
             "uint8",
             "FLOAT_32 UINT_8",
