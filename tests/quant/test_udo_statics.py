@@ -174,7 +174,7 @@ def test_static_weights_take_scales_per_channel_that_are_given(net, kernels, qua
 def test_scales_per_channel_want_a_type_of_the_definition(net, quantized):
     model = sandwich(net, x="uint8", w="ufixed8", y="uint8")
     given = {"version": "1.0.0", "activation_encodings": [], "param_encodings": _channels(model)}
-    with pytest.raises(ConstraintError, match="the definition supports 'w' as ufixed8") as caught:
+    with pytest.raises(ConstraintError, match="its definition supports 'w' as ufixed8") as caught:
         quantized(model, SAMPLES, quantization_overrides=given)
     assert caught.value.where == "op 'g_op' (Pkg::Gain)"
 
