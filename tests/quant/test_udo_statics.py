@@ -62,7 +62,7 @@ def test_static_inputs_of_one_type_on_all_cores_are_reals_to_python(net, kernels
         ("sfixed8|sfixed4", 8, SFIXED8, ""),
         ("sfixed8|sfixed4", 4, SFIXED4, ""),
         ("float32|sfixed4", 4, SFIXED4, ""),
-        ("float32|sfixed4", 8, FLOAT32, "keeps 'w' float, as 4 bits"),
+        ("float32|sfixed4", 8, FLOAT32, "keeps 'w' float, because nothing requested 4 bits"),
         ("sfixed8", 4, SFIXED8, "stores 'w' with 8 bits, not 4: its definition supports 'w' as sfixed8"),
     ],
 )
@@ -114,7 +114,7 @@ def test_one_scale_is_told_once_where_scales_per_channel_are_asked_for(net, quan
     _, silent = quantized(model, SAMPLES)
     _, notes = quantized(model, SAMPLES, use_per_channel_quantization=True)
     (told,) = set(notes) - set(silent)
-    assert "have one scale" in told
+    assert "get one scale" in told
     assert told.endswith("(Pkg::Gain 'w')")
 
 
@@ -174,7 +174,7 @@ def test_static_weights_take_scales_per_channel_that_are_given(net, kernels, qua
 def test_scales_per_channel_want_a_type_of_the_definition(net, quantized):
     model = sandwich(net, x="uint8", w="ufixed8", y="uint8")
     given = {"version": "1.0.0", "activation_encodings": [], "param_encodings": _channels(model)}
-    with pytest.raises(ConstraintError, match="the definition supports 'w' as ufixed8") as caught:
+    with pytest.raises(ConstraintError, match="its definition supports 'w' as ufixed8") as caught:
         quantized(model, SAMPLES, quantization_overrides=given)
     assert caught.value.where == "op 'g_op' (Pkg::Gain)"
 

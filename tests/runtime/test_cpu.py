@@ -56,8 +56,8 @@ def test_empty_and_repeated_looking_names():
     [
         ({}, "input 'x:0' is missing"),
         ({"x:0": np.zeros((2, 3), np.float32), "x:1": 1}, "no input 'x:1'"),
-        ({"x:0": np.zeros((3, 2), np.float32)}, r"needs shape \[2, 3\], got \[3, 2\]"),
-        ({"x:0": np.zeros((2, 3), np.int32)}, "needs float32 for float32, got int32"),
+        ({"x:0": np.zeros((3, 2), np.float32)}, r"needs shape \[2, 3\], but has \[3, 2\]"),
+        ({"x:0": np.zeros((2, 3), np.int32)}, "needs float32 for float32, but has int32"),
     ],
 )
 def test_feeds_that_do_not_fit(feeds, message):

@@ -68,7 +68,7 @@ def test_reasons_tell_values_found_and_accepted() -> None:
     verdict = judged(model, "sm7450", "strict", sdk="2.40")
     assert not verdict.usable
     assert verdict.reason == (
-        "vtcm: found 8 MB, accepted 2 MB, all that sm7450 has; soc: found sm8450, accepted sm7450; "
+        "vtcm: found 8 MB, accepted 2 MB, all the memory of sm7450; soc: found sm8450, accepted sm7450; "
         "sdk: found 2.51.0, accepted 2.40 or older"
     )
     assert "vtcm: found 8 MB, accepted 2 MB or less" in judged(model, "sm7450").reason
