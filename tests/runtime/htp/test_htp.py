@@ -158,7 +158,7 @@ def test_known_values_beyond_32_bits_are_refused_with_op_and_value() -> None:
     ("feeds", "said"),
     [
         ({"X": X}, "no array for input 'x'; array 'X' belongs to no input"),
-        ({"x": X[0]}, r"needs shape \[1, 8, 8, 4\], got \[8, 8, 4\]"),
+        ({"x": X[0]}, r"needs shape \[1, 8, 8, 4\], but has \[8, 8, 4\]"),
     ],
 )
 def test_wrong_feeds_are_named(feeds: dict[str, np.ndarray], said: str) -> None:
