@@ -68,9 +68,9 @@ TOOLS = {
     "convert": Case("convert", "-i %/net.onnx -o @/net.dlc"),
     "dry-run": Case("convert", "-i %/net.onnx --dry_run --report @/report.json"),
     "quant": Case(
-        "quant", "-i %/net.dlc -l %/list.txt -o @/q.dlc --export_encodings @/e.json", ("q.dlc", "e.json")
+        "quantize", "-i %/net.dlc -l %/list.txt -o @/q.dlc --export_encodings @/e.json", ("q.dlc", "e.json")
     ),
-    "quant-jobs": Case("quant", "-i %/net.dlc -l %/list.txt -o @/q.dlc --jobs 2"),
+    "quant-jobs": Case("quantize", "-i %/net.dlc -l %/list.txt -o @/q.dlc --jobs 2"),
     "quantize": Case("quantize", "-i %/net.dlc -l %/list.txt -o @/q.dlc --report @/r.html"),
     "graph-prepare": Case("graph_prepare", "--input_dlc %/q.dlc --output_dlc @/c.dlc --htp_socs sm8650"),
     "opt": Case("opt", "%/net.dlc -o @/o.dlc --pass drop_neutral"),
@@ -140,7 +140,7 @@ class Bench:
         (self.inputs / "udo.json").write_text(UDO)
         for module, words in (
             ("convert", "-i %/net.onnx -o %/net.dlc"),
-            ("quant", "-i %/net.dlc -l %/list.txt -o %/q.dlc"),
+            ("quantize", "-i %/net.dlc -l %/list.txt -o %/q.dlc"),
         ):
             if code := self.run(Case(module, words), -1, "EIO"):
                 raise SystemExit(f"{module}: {code}: {self.log.read_text()}")

@@ -219,7 +219,7 @@ def test_what_of_a_body_the_accelerator_lacks_runs_on_the_host(tmp_path: Path) -
     odd = helper.make_node("Erf", ["r"], ["e"], name="odd")
     partitions, notices = check_htp(converted(loop(20, odd, result="e"), tmp_path))
     assert partitions >= 1
-    assert "body of 'loop': left to the CPU: 1 Erf ('odd'): runs on the host only" in notices
+    assert "body of 'loop': the CPU runs 1 Erf ('odd'): runs on the host only" in notices
 
 
 @needs_htp
@@ -229,7 +229,7 @@ def test_branches_run_each_where_it_can(sign: int, tmp_path: Path) -> None:
     partitions, notices = check_htp(converted(branches(), tmp_path), sign)
     assert partitions >= 1
     assert "then branch of 'if': " in notices
-    assert "else branch of 'if': left to the CPU: 1 Erf ('odd'): runs on the host only" in notices
+    assert "else branch of 'if': the CPU runs 1 Erf ('odd'): runs on the host only" in notices
 
 
 @needs_htp
