@@ -248,6 +248,15 @@ def test_lines_without_a_usable_path(tmp_path: Path) -> None:
         read_input_list(listing(tmp_path, "a\0b.raw"), inputs)
 
 
+def test_a_path_longer_than_file_systems_allow(tmp_path: Path) -> None:
+    inputs = graph(Tensor("x", (1,), FLOAT32))
+    with pytest.raises(StorageError) as caught:
+        read_input_list(listing(tmp_path, "a" * 300), inputs)
+    assert caught.value.code == "XD801"
+    with pytest.raises(StorageError):
+        read_input_list(tmp_path / ("a" * 300), inputs)
+
+
 def test_missing_and_empty_list(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="cannot be read"):
         read_input_list(tmp_path / "none.txt", graph(Tensor("x", (1,), FLOAT32)))

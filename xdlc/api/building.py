@@ -125,7 +125,7 @@ def build(
             return f"{line.text}: {page}"
         return phrase(line)
 
-    names = folder_list(listing) if listing.is_dir() else ""
+    names = folder_list(listing) if os.path.isdir(listing) else ""
     if not names:
         check_readable(listing)
     plain, small, cached = (target / f"{stem}{end}.dlc" for end in ("", "_quantized", "_cached"))

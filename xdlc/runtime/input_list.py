@@ -251,7 +251,7 @@ def folder_list(folder: Path) -> str:
 
 
 def _text(path: Path) -> str:
-    if path.is_dir():
+    if os.path.isdir(path):
         return folder_list(path)
     data = read_bytes(path, MOST_BYTES)
     if len(data) > MOST_BYTES:
@@ -347,7 +347,7 @@ def _size(path: Path, where: str) -> int:
             return os.fstat(file.fileno()).st_size
     except StorageError as error:
         folders = Path(where.rpartition(":")[0]).absolute().parents
-        near = next((folder for folder in folders if (folder / path).is_file()), None)
+        near = next((folder for folder in folders if os.path.isfile(folder / path)), None)
         fix = FIX_PATH if near is None else f"run the tool in {near}, where the path starts"
         code = "XD803" if isinstance(error.__cause__, FileNotFoundError) else "XD801"
         raise StorageError(f"{path} {error.problem}", where=where, fix=fix, code=code) from error
