@@ -249,8 +249,8 @@ def _omit_sums(ctx: click.Context, _: click.Parameter, given: bool) -> None:
     if given:
         from xdlc.container.archive import SUMS
 
-        held = SUMS.set(False)
-        ctx.call_on_close(lambda: SUMS.reset(held))
+        token = SUMS.set(False)
+        ctx.call_on_close(lambda: SUMS.reset(token))
 
 
 def tool(name: str, *, epilog: str | None = None) -> Callable[[Callable[..., None]], Tool]:
@@ -325,11 +325,11 @@ def _choose_color(ctx: click.Context, _param: click.Parameter, when: str | None)
     ctx.color = {"always": True, "never": False}.get(when or "", ctx.color)
 
 
-def _use_libraries(_ctx: click.Context, _param: click.Parameter, folder: str | None) -> None:
+def _use_libraries(ctx: click.Context, _param: click.Parameter, folder: str | None) -> None:
     if folder is not None:
-        from xdlc.runtime.htp.library import VARIABLE
+        from xdlc.runtime.htp.library import using
 
-        os.environ[VARIABLE] = folder  # which child processes inherit
+        ctx.with_resource(using(Path(folder)))
 
 
 def _second(ctx: click.Context, name: str, args: Sequence[str]) -> click.Context:
