@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from itertools import chain
 from shlex import quote
@@ -165,16 +166,18 @@ def _tool(verb: str) -> Any:
 
 def flag_of(command: click.Command, name: str) -> str | None:
     """Return the long flag of the option of a name; None without one."""
-    options = [param for param in command.params if isinstance(param, click.Option)]
-    aliases = getattr(command, "aliases", {})
-    named = [
-        option
-        for option in options
-        for flag in (dashed(f"--{name}"), f"-{name}")
-        if flag in option.opts or aliases.get(flag) is option
-    ]
-    named += [option for option in options if option.name == name]
-    return _long_flag(named[0]) if named else None
+    flags = _flags(command)
+    return next((flags[word] for word in (dashed(f"--{name}"), f"-{name}", name) if word in flags), None)
+
+
+@cache
+def _flags(command: click.Command) -> Mapping[str, str]:
+    """Return the long flags of a command by name and by each of their spellings."""
+    flags = {word: _long_flag(option) for word, option in getattr(command, "aliases", {}).items()}
+    for option in command.params:
+        if isinstance(option, click.Option):
+            flags |= dict.fromkeys((str(option.name), *option.opts), _long_flag(option))
+    return flags
 
 
 def _long_flag(option: click.Parameter) -> str:
