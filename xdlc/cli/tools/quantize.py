@@ -94,6 +94,7 @@ def main(
     from xdlc.errors import raise_all
     from xdlc.prepare.hta import check_soc, parse_ranges
     from xdlc.runtime.htp.cache_verdict import device_soc
+    from xdlc.targets import find_soc
 
     if enable_htp and not socs:
         notice(f"no SoC is named; the default is {DEFAULT_SOC}")
@@ -108,15 +109,16 @@ def main(
             raise UsageError(f"{flag} requires {enabling}", fix=f"add {enabling}, or omit {flag}")
     devices = [device_soc(soc) for soc in socs]  # before the long work, as the ranges
     named = (flags["target"] or "").replace(",", " ").split()
-    if len(named) > 1 or (flags["input_list"] is not None and devices and not named):
-        # What the oldest supports, all support.
-        several = map(device_soc, named) if named else devices
-        flags["target"] = min(several, key=lambda device: (device.arch, device.fp16)).name
-    if enable_hta and not socs:
+    on_hta = enable_hta and not socs
+    if on_hta:
         for soc in named:
             check_soc(soc)
         if flags["input_list"] is not None:
             flags["one_act_bitwidth"] = True  # HTA has no op that converts widths
+    if len(named) > 1 or (flags["input_list"] is not None and devices and not named):
+        # What the oldest supports, all support.
+        several = map(find_soc if on_hta else device_soc, named) if named else devices
+        flags["target"] = min(several, key=lambda device: (device.arch, device.fp16)).name
     if partitions is not None:
         parse_ranges(partitions)
     target = check_target(target_dlc or derived_path(source, "_quantized.dlc"))
