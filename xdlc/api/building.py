@@ -16,7 +16,7 @@ from xdlc.api.preparation import prepare_all, quantize
 from xdlc.api.verbs import verb
 from xdlc.compare.figures import percent
 from xdlc.errors import XdlcError, raise_all, size
-from xdlc.options import Notify, PathLike, Step
+from xdlc.options import DEFAULT_SOC, Notify, PathLike, Step
 from xdlc.options.quantizing import QuantizeOptions
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Built:
 def build(
     path: PathLike,
     samples: PathLike,
-    soc: str = "sm8650",
+    soc: str = DEFAULT_SOC,
     folder: PathLike = "output",
     *,
     notify: Notify | None = None,

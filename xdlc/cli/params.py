@@ -21,7 +21,6 @@ from xdlc.options.running import KernelOptions
 
 Function = Callable[..., None]
 Decorator = Callable[[Function], Function]
-DEFAULT_SOC = "sm8650"  # of the vendor's tools
 LETTERS = {
     "-i": "--input",
     "-o": "--output",

@@ -12,9 +12,10 @@ import click
 
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target, derived_path
-from xdlc.cli.params import DEFAULT_SOC, all_of, flags_of, port_flags, stated
+from xdlc.cli.params import all_of, flags_of, port_flags, stated
 from xdlc.cli.tool import facts, notice, output, show, tool, written
 from xdlc.errors import UsageError
+from xdlc.options import DEFAULT_SOC
 from xdlc.options.graphs import CompileOptions, EditOptions
 
 if TYPE_CHECKING:

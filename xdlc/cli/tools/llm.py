@@ -15,7 +15,7 @@ from xdlc import __version__
 from xdlc.cli import bars, params, text
 from xdlc.cli.tool import ToolGroup, notice, output, result, show, tool, written
 from xdlc.errors import UsageError
-from xdlc.options import spell
+from xdlc.options import DEFAULT_SOC, spell
 from xdlc.options.language_models import ENGINES, BuildOptions
 
 if TYPE_CHECKING:
@@ -319,7 +319,7 @@ def check(source: Path, soc: str | None, max_new_tokens: int) -> None:
     multiple=True,
     callback=params.names,
     metavar="SOC,SOC..",
-    help="Compile for this SoC. Repeatable.  [default: sm8650]",
+    help=f"Compile for this SoC. Repeatable.  [default: {DEFAULT_SOC}]",
 )
 def encoder(source: Path, folder: Path, tokenizer: Path, targets: tuple[str, ...]) -> None:
     """Build a bundle of an encoder of texts, for GenieEmbedding."""
@@ -327,7 +327,7 @@ def encoder(source: Path, folder: Path, tokenizer: Path, targets: tuple[str, ...
     from xdlc.llm.encoder import build_encoder
 
     with bars.steps("compiling"):
-        build_encoder(load(source), folder, tokenizer, targets=targets or ("sm8650",), notify=notice)
+        build_encoder(load(source), folder, tokenizer, targets=targets or (DEFAULT_SOC,), notify=notice)
     written(folder)
 
 

@@ -17,7 +17,7 @@ from xdlc.cli.params import all_of, flags_of, kernel_flags
 from xdlc.cli.quant_flow import in_command
 from xdlc.cli.tool import command_line, note, notice, result, show, tool, written
 from xdlc.errors import UsageError
-from xdlc.options import options_of
+from xdlc.options import DEFAULT_SOC, options_of
 from xdlc.options.quantizing import QuantizeOptions
 from xdlc.options.running import KernelOptions, RunOptions
 from xdlc.registry import module_names
@@ -182,7 +182,7 @@ def main(
     if samples is not None:
         if wrong := params.typed({*options, "input_list", "runtime", "input_names"} - {"soc"}):
             raise UsageError(f"{wrong[0].opts[-1]} has no effect with --samples", fix="omit one of the two")
-        soc = options["soc"] or params.DEFAULT_SOC
+        soc = options["soc"] or DEFAULT_SOC
         _all_steps(source, svg, samples=samples, soc=soc, folder=output_dir, **quantizing)
         return
     if input_list is None:

@@ -10,11 +10,11 @@ import click
 
 from xdlc.cli import bars, params, quant_flow
 from xdlc.cli.output_path import check_target, derived_path
-from xdlc.cli.params import DEFAULT_SOC, all_of, flags_of
+from xdlc.cli.params import all_of, flags_of
 from xdlc.cli.quant_flow import SAMPLES, file_flags, quantizer_flags
 from xdlc.cli.tool import facts, note, notice, tool
 from xdlc.errors import UsageError, XdlcError, each_problem
-from xdlc.options import options_of
+from xdlc.options import DEFAULT_SOC, options_of
 from xdlc.options.graphs import AnnotateOptions, CompileOptions, EditOptions
 
 if TYPE_CHECKING:
