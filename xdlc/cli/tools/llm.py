@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xdlc import __version__
 from xdlc.cli import bars, params, text
-from xdlc.cli.tool import ToolGroup, notice, output, result, show, tool, written
+from xdlc.cli.tool import group, notice, output, result, show, tool, written
 from xdlc.errors import UsageError
 from xdlc.options import DEFAULT_SOC, spell
 from xdlc.options.language_models import ENGINES, BuildOptions
@@ -345,20 +344,6 @@ def embed(source: Path, prompt: str, soc: str | None) -> None:
         output(f"{number:.6g}")
 
 
-@click.group(
-    "xdlc-llm",
-    cls=ToolGroup,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": text.WIDTH},
-)
-@click.version_option(__version__, message="%(prog)s %(version)s")
+@group("xdlc-llm", build, run, chat, check, encoder, embed, evaluate)
 def main() -> None:
     """Build language models for the vendor's runtime, talk to them, and evaluate them."""
-
-
-main.add_command(build, "build")
-main.add_command(run, "run")
-main.add_command(chat, "chat")
-main.add_command(check, "check")
-main.add_command(encoder, "encoder")
-main.add_command(embed, "embed")
-main.add_command(evaluate, "eval")
