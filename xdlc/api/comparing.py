@@ -102,12 +102,11 @@ def compare(
     outputs = [tensor.name for tensor in graph.outputs]
     names = list(dict.fromkeys([*judged(graph), *outputs]))
     evaluate = None if metric is None else checked(metric, "metric")
-    results, rows = [], []
-    with ExitStack() as stack:
-        for path, on_htp in runs:
-            engine: Engine = (
-                HtpEngine(dlcs[path], soc or "") if on_htp else engine_of(path, base, feeds[0], {})
-            )
+    reference: list[Values] = []
+    rows: list[ModelFigures] = []
+    for path, on_htp in runs:
+        engine: Engine = HtpEngine(dlcs[path], soc or "") if on_htp else engine_of(path, base, feeds[0], {})
+        with ExitStack() as stack:
             if hasattr(engine, "close"):
                 stack.callback(engine.close)
             if isinstance(engine, HostEngine):
@@ -117,19 +116,17 @@ def compare(
                 problem = f"{engine.title} has no output {missing[0]!r} of that shape"
                 raise UsageError(problem, where=path, fix="compare models of one network")
             title = f"{os.path.basename(path)} on {engine.title}" if on_htp else engine.title
-            values = []
+            values: list[Values] = []
             for number, sample in enumerate(feeds):
                 if step is not None:
                     step(title, number, len(feeds))
                 values.append(engine.values(sample, names, number))
             score = None if evaluate is None else evaluate(_run(engine, outputs))
-            size = os.path.getsize(path) if os.path.isfile(path) else 0
-            results.append(values)
-            rows.append(ModelFigures(title, size, len(feeds), score=score))
-    return (
-        rows[0],
-        *(_judged(row, graph, results[0], each) for row, each in zip(rows[1:], results[1:], strict=True)),
-    )
+        size = os.path.getsize(path) if os.path.isfile(path) else 0
+        row = ModelFigures(title, size, len(feeds), score=score)
+        rows.append(_judged(row, graph, reference, values) if rows else row)
+        reference = reference or values
+    return tuple(rows)
 
 
 def _runs(paths: Sequence[str], dlcs: Mapping[str, Model], soc: str | None) -> Iterable[tuple[str, bool]]:
