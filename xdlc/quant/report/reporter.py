@@ -43,12 +43,13 @@ def as_json(report: QuantReport) -> str:
 
 def as_html(report: QuantReport) -> str:
     """Return the text of an HTML page with the report."""
+    plain = report.as_json()
     figures = {
-        **report.as_json(),
+        **plain,
         "advice": list(advice(report)),
         "clip_warn": CLIP_WARN,
         "reached": report.reached,
-        "picture": network(report.as_json(), style=False),
+        "picture": network(plain, style=False),
     }
     return fill(
         "xdlc.quant.report", figures, kind="Quantization report", name=report.model, summary=summary(report)
