@@ -72,7 +72,7 @@ def test_what_matches_nothing_is_told(source: Path, tmp_path: Path) -> None:
     words = ["-i", source, "-udo", *files, "-cpl", f"{shapes},{unread}"]
     result = invoke(*words, "-opl", "libOps.so:provider", "-o", tmp_path / "m.dlc")
     assert "notice: no op of the model is My::Other" in result.stderr
-    assert "notice: --op-package-lib is ignored" in result.stderr
+    assert "notice: -opl has no effect" in result.stderr
     assert f"notice: {unread} infers the outputs of no op" in result.stderr
     result = invoke(*words, "--dry-run")
     assert "notice: no op of the model is My::Other" in result.stdout

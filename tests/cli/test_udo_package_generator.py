@@ -33,7 +33,7 @@ def test_packages_of_several_files(config: Path, tmp_path: Path) -> None:
     other = tmp_path / "d.xml"
     other.write_text(package("Other", unary("B")))
     words = ["--config-path", config, "--config-path", other, "--output-path", tmp_path / "out"]
-    assert "notice: --converter-op-package is ignored" in call(*words, "-cop").stderr
+    assert "notice: -cop has no effect" in call(*words, "-cop").stderr
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["Other", "Pack"]
 
 
