@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -154,11 +152,10 @@ def _numbers(numbers: Mapping[str, int]) -> str:
 
 def as_csv(report: Report) -> str:
     """Return the problems of a report as CSV, a line for each."""
+    from xdlc.ir.files import csv_text
+
     columns = ("node", "op", "by", "code", "why", "fix")
-    file = io.StringIO()
-    rows = [columns, *([getattr(problem, name) for name in columns] for problem in report.problems)]
-    csv.writer(file, lineterminator="\n").writerows(rows)
-    return file.getvalue()
+    return csv_text([columns, *([getattr(row, name) for name in columns] for row in report.problems)])
 
 
 def as_json(report: Report) -> str:
