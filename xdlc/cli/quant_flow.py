@@ -85,12 +85,7 @@ file_flags = all_of(
     params.output(
         "Write the result to this file.  [default: <input>_quantized.dlc]", "--output-dlc", name="target_dlc"
     ),
-    click.option(
-        "--use-native-input-files",
-        "native",
-        is_flag=True,
-        help="Read raw files in the inputs' own types instead of float32. xdlc always reads integers so.",
-    ),
+    params.NATIVE,
 )
 """The flags of the DLC that is read, the samples, and the result."""
 

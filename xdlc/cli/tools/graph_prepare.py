@@ -46,13 +46,7 @@ _CHECK = all_of(
         help="With --check: permissive accepts caches that run; strict accepts caches that use the "
         "device fully.  [default: permissive]",
     ),
-    click.option(
-        "--sdk",
-        "--runtime-version",
-        "sdk",
-        metavar="VERSION",
-        help="With --check: assume this SDK on the devices.  [default: installed here]",
-    ),
+    params.sdk("--check"),
 )
 """The flags of checking."""
 _SWITCH: dict[str, Any] = {"type": bool, "is_flag": False, "flag_value": True, "metavar": "[true|false]"}
