@@ -124,7 +124,7 @@ def build(
             return f"{line.text}: {page}"
         return phrase(line)
 
-    if listing.is_dir():
+    if os.path.isdir(listing):
         folder_list(listing)
     else:
         check_readable(listing)

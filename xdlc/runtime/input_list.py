@@ -45,7 +45,7 @@ SUFFIXES = (".npy", ".raw", ".bin")
 """Files of a folder that are samples."""
 MOST_QUOTED = 1 << 20
 """Characters of all lines with quotes, which are divided slowly."""
-_DIGITS = re.compile(r"([0-9]+)")
+_DIGITS = re.compile(r"(\d+)")
 _WORD = 32  # bits from which on integers below 2 ** 27 are tiny as float32
 _LEAST_FLOAT = 1e-30
 
@@ -239,8 +239,13 @@ def folder_list(folder: Path) -> str:
 
     Raises:
         UsageError: If it has none.
+        StorageError: If the folder cannot be read.
     """
-    names = [file for file in folder.iterdir() if file.suffix in SUFFIXES]
+    try:
+        names = [file for file in folder.iterdir() if file.suffix in SUFFIXES]
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror or error}"
+        raise StorageError(problem, where=str(folder), fix="check its permissions", code="XD801") from error
     names.sort(
         key=lambda file: [int(part) if part.isdecimal() else part for part in _DIGITS.split(file.name)]
     )
@@ -251,7 +256,7 @@ def folder_list(folder: Path) -> str:
 
 
 def _text(path: Path) -> str:
-    if path.is_dir():
+    if os.path.isdir(path):
         return folder_list(path)
     data = read_bytes(path, MOST_BYTES)
     if len(data) > MOST_BYTES:
@@ -347,7 +352,7 @@ def _size(path: Path, where: str) -> int:
             return os.fstat(file.fileno()).st_size
     except StorageError as error:
         folders = Path(where.rpartition(":")[0]).absolute().parents
-        near = next((folder for folder in folders if (folder / path).is_file()), None)
+        near = next((folder for folder in folders if os.path.isfile(folder / path)), None)
         fix = FIX_PATH if near is None else f"run the tool in {near}, where the path starts"
         code = "XD803" if isinstance(error.__cause__, FileNotFoundError) else "XD801"
         raise StorageError(f"{path} {error.problem}", where=where, fix=fix, code=code) from error
