@@ -40,18 +40,18 @@ BY_TOOL = lines()
 
 def command(tool: str) -> Tool:
     name, _, inner = tool.partition(" ")
-    found = main.get_command(click.Context(main), name.removeprefix("xdlc-").removeprefix("xconv-"))
-    if isinstance(found, click.Group):
-        found = found.commands[inner]
-    assert isinstance(found, Tool)
-    return found
+    command = main.get_command(click.Context(main), name.removeprefix("xdlc-").removeprefix("xconv-"))
+    if isinstance(command, click.Group):
+        command = command.commands[inner]
+    assert isinstance(command, Tool)
+    return command
 
 
 def text(value: Any) -> str:
     if isinstance(value, tuple | list):
         return f"[{', '.join(map(text, value))}]"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{text(key)}: {text(each)}" for key, each in value.items()) + "}"
+        return "{" + ", ".join(f"{text(key)}: {text(item)}" for key, item in value.items()) + "}"
     return str(value)
 
 

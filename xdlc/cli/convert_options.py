@@ -187,7 +187,7 @@ def _share_flags(params: Sequence[click.Option], own: Collection[str], importers
 
     In a tool for some importers their ``own`` options claim first, in one for all importers last.
     """
-    further = {dashed(flag): words for each in importers for flag, words in each.spellings.items()}
+    further = {dashed(flag): words for source in importers for flag, words in source.spellings.items()}
     claimed: set[str] = set()
     for param in sorted(params, key=lambda param: (param.name in own) != bool(importers)):
         words = [*param.opts, *(word for flag in param.opts for word in further.get(dashed(flag), ()))]

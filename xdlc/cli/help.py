@@ -29,9 +29,9 @@ def _entry(command: click.Command) -> Mapping[str, Any]:
     return {**tools.get(entry.get("like"), {}), **entry}
 
 
-def show_whole(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
+def show_whole(ctx: click.Context, _param: click.Parameter, is_set: bool) -> None:
     """Print the help with all flags, and end the tool."""
-    if wanted and not ctx.resilient_parsing:
+    if is_set and not ctx.resilient_parsing:
         ctx.meta[WHOLE] = True
         click.echo(ctx.get_help(), color=ctx.color)
         ctx.exit()

@@ -325,8 +325,8 @@ def _common_options() -> list[Callable[[Callable[..., None]], Callable[..., None
     ]
 
 
-def _choose_json(ctx: click.Context, _param: click.Parameter, given: bool) -> None:
-    if given and _RESULT not in ctx.meta:
+def _choose_json(ctx: click.Context, _param: click.Parameter, is_set: bool) -> None:
+    if is_set and _RESULT not in ctx.meta:
         begin_json(ctx)
 
 

@@ -221,8 +221,8 @@ def summary(report: QuantReport) -> list[str]:
         f"{report.samples} {'held-out' if report.held_out else 'calibration'} sample(s): "
         f"weights alone {_db(report.weights_only)}, activations alone {_db(report.activations_only)}",
     ]
-    for title, found in (("costs most", costliest(report)), ("largest own error", roughest(report))):
-        lines += [f"{title}: {line}" for line in found]
+    for title, rows in (("costs most", costliest(report)), ("largest own error", roughest(report))):
+        lines += [f"{title}: {line}" for line in rows]
     return lines + [f"advice: {line}" for line in advice(report)]
 
 
