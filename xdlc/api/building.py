@@ -151,7 +151,6 @@ def build(
         [f"est. {time}" for time in costs.times[:1] if not isinstance(time, str)],
         _quality(report),
     )
-    amounts = [f"{size(weights)} of weights", f"{macs / 1e6:.1f} M MACs", *times]
     figures = {
         "sqnr": report.reached,
         "outputs": [asdict(output) for output in report.outputs],
@@ -168,17 +167,8 @@ def build(
         Stage("Quantized DLC", str(small), _bytes(small), tuple(quality.split(", ")), "xdlc quantize"),
         Stage("Prepared DLC", str(cached), _bytes(cached), (place, f"cache: {soc}"), "xdlc prepare"),
     )
-    return Built(
-        stem,
-        soc,
-        report.verdict,
-        quality,
-        place,
-        ", ".join(amounts),
-        stages,
-        str(page),
-        figures,
-    )
+    amount = ", ".join([f"{size(weights)} of weights", f"{macs / 1e6:.1f} M MACs", *times])
+    return Built(stem, soc, report.verdict, quality, place, amount, stages, str(page), figures)
 
 
 def _bytes(path: Path) -> int:

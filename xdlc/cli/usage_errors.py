@@ -35,13 +35,12 @@ def unknown(name: str, options: dict[str, click.Option], listed: str = "--help")
 def left_over(word: str, before: str, known: Mapping[str, click.Option]) -> UsageError:
     """Return the error for a word that is not a value of any option."""
     option = known.get(dashed(before))
-    if option is None and before:
-        return UsageError(f"{word!r} is one value too many for {before}", fix=f"omit {word}")
-    if option is None:
+    if not before:
         return UsageError(f"unexpected argument {word!r}", fix="--help lists the options")
-    if option.is_flag:
+    if option is not None and option.is_flag:
         return UsageError(f"{before} accepts no value, found {word!r}", fix=f"write {before} alone")
-    return UsageError(f"{word!r} is one value too many for {before}", fix=f"write {_form(option)}")
+    fix = f"omit {word}" if option is None else f"write {_form(option)}"
+    return UsageError(f"{word!r} is one value too many for {before}", fix=fix)
 
 
 def _apart(name: str, options: dict[str, click.Option]) -> str | None:

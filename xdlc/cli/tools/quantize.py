@@ -123,9 +123,8 @@ def main(
         parse_ranges(partitions)
     target = check_target(target_dlc or derived_path(source, "_quantized.dlc"))
     request = quant_flow.take_request(source, flags)
-    result = quant_flow.quantized(request, flags)
-    api.annotate(result.model, preserve_io_datatype=preserve_io_datatype)
-    model, lines = result.model, list(result.lines)
+    model, lines, warnings = quant_flow.quantized(request, flags)
+    api.annotate(model, preserve_io_datatype=preserve_io_datatype)
     problems: list[XdlcError] = []
     if socs:
         options = {"overwrite_cache_records": overwrite_cache_records, "use_float_io": use_float_io}
@@ -137,7 +136,7 @@ def main(
         problems += failed
         lines += added
     quant_flow.save(request, model, target, dlc_version)
-    quant_flow.finish(request, quant_flow.Quantized(model, tuple(lines), result.warnings), target)
+    quant_flow.finish(request, model, lines, warnings, target)
     raise_all(problems)
 
 
