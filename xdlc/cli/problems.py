@@ -94,22 +94,23 @@ def lines(report: Report, *, every_node: bool) -> Iterator[str]:
     yield from _problems(report, every_node)
     if every_node and report.nodes:
         yield ""
-        yield f"nodes: {len(report.nodes)}"
-        rows = [
-            (
-                text.clean(node.node),
-                text.clean(node.op),
-                "\n".join(map(text.clean, node.ops)) or f"({text.clean(node.reason)})",
-            )
-            for node in report.nodes
-        ]
-        yield from text.table(("node", "operator", "ops"), rows, (36, 20))
+        yield from node_table("nodes", [(row.node, row.op, row.ops, row.reason) for row in report.nodes])
     yield ""
     yield from text.columns(list(_counts(report)), indent="")
     for notice in report.notices:
         yield f"notice: {text.clean(notice)}"
     yield ""
     yield "nothing written: dry run"
+
+
+def node_table(title: str, nodes: Sequence[tuple[str, str, Sequence[str], str | None]]) -> Iterator[str]:
+    """Yield a table of source nodes: name, operator, and ops or the reason for none."""
+    yield f"{title}: {len(nodes)}"
+    rows = [
+        (text.clean(name), text.clean(kind), "\n".join(map(text.clean, ops)) or f"({text.clean(reason)})")
+        for name, kind, ops, reason in nodes
+    ]
+    yield from text.table(("node", "operator", "ops"), rows, (36, 20))
 
 
 def _problems(report: Report, every_node: bool) -> Iterator[str]:

@@ -15,6 +15,7 @@ from xdlc.cli.cache_records import NO_CLOCK, cache_lines
 from xdlc.cli.inspection import graph_io
 from xdlc.cli.op_table import runtimes
 from xdlc.cli.output_path import check_target
+from xdlc.cli.problems import node_table
 from xdlc.cli.tool import written
 from xdlc.cli.udo_packages import package_lines
 from xdlc.container.caches import caches
@@ -54,7 +55,9 @@ def report(
         yield from (table or ()) if ops else ()
     if trace and content["source_nodes"]:
         yield ""
-        yield from _source_nodes(content["source_nodes"])
+        nodes = content["source_nodes"]
+        rows = [(node["name"], node["type"], node["ops"], node.get("reason", "no op")) for node in nodes]
+        yield from node_table("source nodes", rows)
     if not content["graphs"]:
         yield ""
         yield "no graph: the container holds records only"
@@ -113,19 +116,6 @@ def _graph(graph: dict[str, Any], *, ops: bool, encodings: bool, trace: bool) ->
             ("MACs", f"{text.count(totals['macs'])} per inference"),
         ]
     )
-
-
-def _source_nodes(nodes: list[dict[str, Any]]) -> Iterator[str]:
-    yield f"source nodes: {len(nodes)}"
-    rows = [
-        (
-            text.clean(node["name"]),
-            text.clean(node["type"]),
-            "\n".join(map(text.clean, node["ops"])) or f"({text.clean(node.get('reason', 'no op'))})",
-        )
-        for node in nodes
-    ]
-    yield from text.table(("node", "operator", "ops"), rows, (40, 20))
 
 
 def _op(op: dict[str, Any], *, encodings: bool, trace: bool) -> Iterator[str]:
