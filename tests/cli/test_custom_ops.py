@@ -119,8 +119,8 @@ def test_the_python_interface_has_the_same_options(source: Path, tmp_path: Path)
     options = {"udo_config_paths": files, "converter_op_package_lib": tmp_path / "shapes.py"}
     model = xdlc.convert(source, **options, notify=notes.append)
     assert [op.type for op in model.main.ops] == ["Scale", "Shift"]
-    assert notes == ["no op of the model is My::Other"]
-    assert xdlc.check(source, **options).notices == ("no op of the model is My::Other",)
+    assert ["My::Other" in note for note in notes] == [True]
+    assert ["My::Other" in notice for notice in xdlc.check(source, **options).notices] == [True]
     with pytest.raises(UsageError, match="convert has no option 'custom'"):
         xdlc.convert(source, custom=None)
     with pytest.raises(UsageError, match="convert has no option 'udo_config_path'") as caught:

@@ -61,7 +61,7 @@ def test_several_socs_with_hta_are_judged_as_such(dlc: Path, listing: Path, tmp_
     words = ["--input-dlc", dlc, "-l", listing, "--enable-hta", "--no-per-channel-quantization"]
     words += ["--no-per-row-quantization", "-o", tmp_path / "q.dlc"]
     assert "section HTA: layers " in invoke(quantize, *words, "--soc", "sm8250,sm8150").stdout
-    assert "sm8650 (v75) has no HTA" in invoke(quantize, *words, "--soc", "sm8250,sm8650", code=2).stderr
+    assert "--enable-hta: sm8650" in invoke(quantize, *words, "--soc", "sm8250,sm8650", code=2).stderr
 
 
 def test_a_quantized_dlc_is_prepared_again_without_samples(dlc: Path, listing: Path, tmp_path: Path) -> None:
