@@ -105,6 +105,7 @@ def test_json_of_tools() -> None:
     passes = json.loads(run("opt", "--list", "--json").stdout)
     assert len(passes["lines"]) > 10
     assert json.loads(run("explain", "XD104", "--json=true").stdout)["explanations"]
+    assert run("udo-config", "schema", "--json", "false").stdout.startswith("<")
     assert run("opt", "--help", "--json").stdout == run("opt", "--help").stdout
     content = json.loads(run("explain", "--json", "XD104", "5005").stdout)
     assert [entry["subject"][:5] for entry in content["explanations"]] == ["XD104", "5005 "]

@@ -326,7 +326,9 @@ def _common_options() -> list[Callable[[Callable[..., None]], Callable[..., None
 
 
 def _choose_json(ctx: click.Context, _param: click.Parameter, is_set: bool) -> None:
-    if is_set and _RESULT not in ctx.meta:
+    if not is_set:
+        ctx.meta.pop(_RESULT, None)
+    elif _RESULT not in ctx.meta:
         begin_json(ctx)
 
 
