@@ -184,6 +184,6 @@ def _quality(report: QuantReport) -> str:
         ratio += f", {lost.name!r} keeps {percent(lost.kept or 0.0)} of its task"
     shares = [(output.top1, output.rows) for output in report.outputs if output.top1 is not None]
     if not shares:
-        return f"{ratio} ({report.samples} samples)"
+        return f"{ratio} ({report.samples} sample{'s' * (report.samples != 1)})"
     share, rows = min(shares)
     return f"{ratio}, top-1 equal in {percent(share)} of {rows}"
