@@ -308,7 +308,7 @@ def _db(expected: list[list[Array]], results: list[list[Array]]) -> float | None
     worst = math.inf
     for before, after in zip(zip(*expected, strict=True), zip(*results, strict=True), strict=True):
         signal = sum(float(np.sum(value**2)) for value in before)
-        noise = sum(float(np.sum((one - other) ** 2)) for one, other in zip(before, after, strict=True))
+        noise = sum(float(np.sum((a - b) ** 2)) for a, b in zip(before, after, strict=True))
         worst = min(worst, 10 * math.log10(signal / noise) if noise and signal else math.inf)
     return None if math.isinf(worst) else round(worst, 1)
 
@@ -449,9 +449,9 @@ def main() -> int:
         print(json.dumps(measure(MODELS[options.one], corpus)))
         return 0
     rows = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
-    wanted = [part.lower() for part in options.models]
+    parts = [part.lower() for part in options.models]
     for title in MODELS:
-        if any(part in title.lower() for part in wanted) if wanted else "ops" not in rows.get(title, {}):
+        if any(part in title.lower() for part in parts) if parts else "ops" not in rows.get(title, {}):
             rows[title] = _measured(title)
             print(title, rows[title], flush=True)
             FIGURES.write_text(json.dumps(rows, indent=1) + "\n")

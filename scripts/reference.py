@@ -108,8 +108,8 @@ def _tools_page() -> str:
 
 def _tool_page(name: str, command: click.Command) -> str:
     scripts = _names().get(getattr(command.callback, "__module__", ""), [])
-    other = [f"Also installed as {', '.join(f'`{script}`' for script in scripts)}.", ""] if scripts else []
-    return "\n".join([f"# xdlc {name}", "", *other, *_help(command, f"xdlc {name}", 2)])
+    names = [f"Also installed as {', '.join(f'`{script}`' for script in scripts)}.", ""] if scripts else []
+    return "\n".join([f"# xdlc {name}", "", *names, *_help(command, f"xdlc {name}", 2)])
 
 
 def _help(command: click.Command, path: str, level: int) -> Iterator[str]:

@@ -288,8 +288,8 @@ def page(measured: Mapping[str, Any], on_htp: Mapping[str, Any]) -> str:
     }
     lines = ["# Operators and what HTP computes", "", *_ABOUT_ONNX.format(**facts).splitlines()]
     for domain, title in DOMAINS.items():
-        known = ({}, {}) if domain == MICROSOFT else (measured["operators"], on_htp["operators"])
-        lines += _table(title, rows[domain], *known)  # the tests of com.microsoft are not onnx's
+        figures = ({}, {}) if domain == MICROSOFT else (measured["operators"], on_htp["operators"])
+        lines += _table(title, rows[domain], *figures)  # the tests of com.microsoft are not onnx's
     lines += _COLUMNS.format(**facts).splitlines()
     lines += _ABOUT_FRAMEWORKS.splitlines()
     for title, handlers in FRAMEWORKS.items():

@@ -170,10 +170,10 @@ def train(net: Net, digits: Array, labels: Array, epochs: int) -> None:
             scores, steps = net.forward(draw(digits[chosen], rng).transpose(0, 2, 3, 1))
             powers = np.exp(scores - scores.max(1, keepdims=True))
             shares = powers / powers.sum(1, keepdims=True)
-            wanted = np.full_like(shares, SMOOTHING / CLASSES)
-            wanted[np.arange(BATCH), labels[chosen]] += 1 - SMOOTHING
-            losses.append(float(-(wanted * np.log(shares + 1e-9)).sum(1).mean()))
-            net.backward((shares - wanted) / BATCH, steps)
+            targets = np.full_like(shares, SMOOTHING / CLASSES)
+            targets[np.arange(BATCH), labels[chosen]] += 1 - SMOOTHING
+            losses.append(float(-(targets * np.log(shares + 1e-9)).sum(1).mean()))
+            net.backward((shares - targets) / BATCH, steps)
             if first is None or second is None:
                 first = {name: np.zeros_like(value) for name, value in net.params.items()}
                 second = {name: np.zeros_like(value) for name, value in net.params.items()}
@@ -216,7 +216,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--epochs", type=int, default=40)
     parser.add_argument("--output", type=Path, default=DATA)
-    given = parser.parse_args()
+    options = parser.parse_args()
     from sklearn.datasets import load_digits
 
     source = load_digits()
@@ -224,13 +224,13 @@ def main() -> int:
     digits, labels = source.images[order].astype(np.uint8), source.target[order].astype(np.uint8)
     training = slice(EVALUATION, None)
     net = Net(seed=1)
-    train(net, digits[training], labels[training], given.epochs)
+    train(net, digits[training], labels[training], options.epochs)
     share = accuracy(net, digits[:EVALUATION], labels[:EVALUATION], seed=3)
     print(f"right in {share:.1%} of {EVALUATION} digits that it was not trained on")
     kept = EVALUATION + CALIBRATION
-    given.output.parent.mkdir(exist_ok=True)
-    np.savez_compressed(given.output, digits=digits[:kept], labels=labels[:kept], **stored(net))
-    print(f"written: {given.output}, {given.output.stat().st_size} bytes")
+    options.output.parent.mkdir(exist_ok=True)
+    np.savez_compressed(options.output, digits=digits[:kept], labels=labels[:kept], **stored(net))
+    print(f"written: {options.output}, {options.output.stat().st_size} bytes")
     return 0
 
 

@@ -40,15 +40,16 @@ def test_codes_begin_with_the_digit_of_the_class_that_raises_them() -> None:
 def test_each_entry_is_whole_and_is_explained(code: str) -> None:
     entry = PROBLEMS[code]
     assert set(entry) == {"title", "why", "example", "fix", "page"}
-    (found,) = xdlc.explain(code.lower())
-    assert (found.cause, found.fix, found.example) == (entry["why"], entry["fix"], entry["example"])
-    assert found.subject.startswith(code)
-    assert re.fullmatch(r"https://\S+\.html", found.page)
+    (explanation,) = xdlc.explain(code.lower())
+    assert explanation.cause == entry["why"]
+    assert (explanation.fix, explanation.example) == (entry["fix"], entry["example"])
+    assert explanation.subject.startswith(code)
+    assert re.fullmatch(r"https://\S+\.html", explanation.page)
 
 
 def test_lines_of_xdlc_are_explained_by_their_code() -> None:
-    (found,) = xdlc.explain("xdlc prepare: error[XD104]: net.dlc: sm7325: 3 op(s) compute in FP16")
-    assert found.subject.startswith("XD104 ")
+    (explanation,) = xdlc.explain("xdlc prepare: error[XD104]: net.dlc: sm7325: 3 op(s) compute in FP16")
+    assert explanation.subject.startswith("XD104 ")
     with pytest.raises(UsageError, match="XD999") as caught:
         xdlc.explain("XD999")
     assert "XD104" in caught.value.fix

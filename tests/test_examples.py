@@ -85,6 +85,19 @@ def test_service_refuses_a_wrong_request_and_goes_on(address: str, body: bytes) 
         assert reply.status == 200
 
 
+def test_service_refuses_what_unpacks_to_much(
+    address: str, service: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "LARGEST", 1 << 16)
+    body = io.BytesIO()
+    np.savez_compressed(body, x=np.zeros(1 << 20, np.float32))
+    assert len(body.getvalue()) < 1 << 16
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(address, body.getvalue())
+    with caught.value:
+        assert (caught.value.code, b"65536" in caught.value.read()) == (400, True)
+
+
 def test_service_reports_a_run_that_is_late(
     address: str, service: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:

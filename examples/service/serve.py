@@ -14,30 +14,40 @@ import numpy as np
 
 import xdlc
 
-LARGEST = 64 << 20  # bytes of a request
+LARGEST = 64 << 20  # bytes of a request, packed or unpacked
 PATIENCE = 2.0  # seconds that a run may wait and last
+
+
+def unpacked(body: bytes) -> dict[str, np.ndarray]:
+    """Return the arrays of an .npz; refuse a small one that unpacks to much."""
+    with zipfile.ZipFile(io.BytesIO(body)) as archive:
+        if sum(entry.file_size for entry in archive.infolist()) > LARGEST:
+            raise ValueError(f"the arrays have more than {LARGEST} bytes")
+    with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
+        return dict(arrays)
 
 
 def answerer(session: xdlc.Session) -> type[BaseHTTPRequestHandler]:
     """Return a class that answers requests by one session, which all threads share."""
 
     class Answer(BaseHTTPRequestHandler):
+        timeout = 10  # seconds without a byte from the client
+
         def do_GET(self) -> None:
             sides = {"inputs": session.graph.inputs, "outputs": session.graph.outputs}
             shapes = {side: {t.name: [*t.shape] for t in tensors} for side, tensors in sides.items()}
             self.reply(200, "application/json", json.dumps(shapes).encode())
 
         def do_POST(self) -> None:
-            size = int(self.headers.get("Content-Length", 0))
-            if not 0 <= size <= LARGEST:
-                return self.reply(413, "text/plain", b"the request is too large")
             try:
-                with np.load(io.BytesIO(self.rfile.read(size)), allow_pickle=False) as arrays:
-                    feeds = dict(arrays)
+                size = int(self.headers.get("Content-Length", 0))
+                if not 0 <= size <= LARGEST:
+                    return self.reply(413, "text/plain", b"the request is too large")
+                feeds = unpacked(self.rfile.read(size))
                 outputs = session.submit(feeds, deadline=PATIENCE).result()
             except (xdlc.errors.BackendError, TimeoutError) as error:
                 return self.reply(503, "text/plain", str(error).encode())
-            except (xdlc.XdlcError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+            except (xdlc.XdlcError, ValueError, OSError, EOFError, MemoryError, zipfile.BadZipFile) as error:
                 return self.reply(400, "text/plain", str(error).encode())
             body = io.BytesIO()
             np.savez(body, **outputs)

@@ -68,6 +68,31 @@ def test_the_first_model_is_the_reference(files: dict[str, Any]) -> None:
     ]
 
 
+@pytest.mark.parametrize("last", ["", "s = Softmax <axis = 1> (r)"])
+def test_outputs_that_are_channel_first_are_compared_with_the_source(tmp_path: Path, last: str) -> None:
+    name = "s" if last else "r"
+    source = tmp_path / "net.onnx"
+    weights = np.random.default_rng(3).standard_normal((4, 3, 1, 1)).astype(np.float32)
+    model = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["": 17]> net (float[1,3,8,8] x, float[4,3,1,1] w) => '
+        f"(float[1,4,8,8] {name}) {{ c = Conv(x, w) r = Relu(c) {last} }}"
+    )
+    del model.graph.input[1]
+    model.graph.initializer.append(numpy_helper.from_array(weights, "w"))
+    onnx.save(model, source)
+    samples = list(np.random.default_rng(4).standard_normal((20, 1, 3, 8, 8)).astype(np.float32))
+    plain = xdlc.convert(source)
+    plain.save(tmp_path / "net.dlc")
+    xdlc.quantize(plain, samples).save(tmp_path / "small.dlc")
+    paths = [source, tmp_path / "net.dlc", tmp_path / "small.dlc"]
+    _, same, small = xdlc.compare(paths, samples)
+    assert same.db > 100
+    assert 15 < small.db < 60
+    assert small.largest_in == name
+    if not last:
+        assert xdlc.compare(paths[1::-1], samples)[1].db > 100
+
+
 @needs_htp
 def test_a_quantized_model_runs_on_the_emulation_too(files: dict[str, Any]) -> None:
     rows = xdlc.compare(files["models"][1:], files["samples"], soc="sm8650")

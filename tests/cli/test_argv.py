@@ -126,9 +126,9 @@ def test_a_missing_file_is_named_by_its_place() -> None:
 def commands() -> list[click.Command]:
     mains = [import_module(f"xdlc.cli.tools.{name}").main for name in module_names("xdlc.cli.tools")]
     return [
-        each
+        command
         for main in mains
-        for each in (main.commands.values() if isinstance(main, click.Group) else [main])
+        for command in (main.commands.values() if isinstance(main, click.Group) else [main])
     ]
 
 

@@ -47,8 +47,8 @@ def dlc(tmp_path: Path) -> Path:
 def test_check_tells_and_exits(dlc: Path, options: list[str], code: int, said: str) -> None:
     before = sorted(dlc.parent.iterdir())
     sdk = [] if "--sdk" in options or "--check" not in options else ["--sdk", "2.51"]
-    found, shown = tool("--input-dlc", dlc, *options, *sdk)
-    assert (found, said in shown) == (code, True), shown
+    exit_code, shown = tool("--input-dlc", dlc, *options, *sdk)
+    assert (exit_code, said in shown) == (code, True), shown
     assert sorted(dlc.parent.iterdir()) == before
 
 

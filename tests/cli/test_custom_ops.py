@@ -72,7 +72,7 @@ def test_what_matches_nothing_is_told(source: Path, tmp_path: Path) -> None:
     words = ["-i", source, "-udo", *files, "-cpl", f"{shapes},{unread}"]
     result = invoke(*words, "-opl", "libOps.so:provider", "-o", tmp_path / "m.dlc")
     assert "notice: no op of the model is My::Other" in result.stderr
-    assert "notice: --op-package-lib is ignored" in result.stderr
+    assert "notice: -opl has no effect" in result.stderr
     assert f"notice: {unread} infers the outputs of no op" in result.stderr
     result = invoke(*words, "--dry-run")
     assert "notice: no op of the model is My::Other" in result.stdout
@@ -119,8 +119,8 @@ def test_the_python_interface_has_the_same_options(source: Path, tmp_path: Path)
     options = {"udo_config_paths": files, "converter_op_package_lib": tmp_path / "shapes.py"}
     model = xdlc.convert(source, **options, notify=notes.append)
     assert [op.type for op in model.main.ops] == ["Scale", "Shift"]
-    assert notes == ["no op of the model is My::Other"]
-    assert xdlc.check(source, **options).notices == ("no op of the model is My::Other",)
+    assert ["My::Other" in note for note in notes] == [True]
+    assert ["My::Other" in notice for notice in xdlc.check(source, **options).notices] == [True]
     with pytest.raises(UsageError, match="convert has no option 'custom'"):
         xdlc.convert(source, custom=None)
     with pytest.raises(UsageError, match="convert has no option 'udo_config_path'") as caught:

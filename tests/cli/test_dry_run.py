@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from typing import Any
 
@@ -93,11 +94,22 @@ def test_problems_as_json(troubled: Any) -> None:
 def test_report_as_json(troubled: Any) -> None:
     path = troubled.parent / "report.json"
     invoke("-i", troubled, "--dry-run", "--report", path, code=4)
-    found = json.loads(path.read_text())
-    assert [each["node"] for each in found["problems"]] == [LONG]
-    assert found["host_only"] == {"Det": 1}
-    assert len(found["nodes"]) == 5
-    assert found["exit_code"] == 4
+    report = json.loads(path.read_text())
+    assert [problem["node"] for problem in report["problems"]] == [LONG]
+    assert report["host_only"] == {"Det": 1}
+    assert len(report["nodes"]) == 5
+    assert report["exit_code"] == 4
+
+
+def test_report_as_csv_starts_no_formula(models: Any) -> None:
+    node = helper.make_node("Odd", ["x"], ["y"], "=1+1", domain="acme")
+    model = models.make([node], {"x": [2]}, {"y": None})
+    model.opset_import.append(helper.make_opsetid("acme", 1))
+    path = models.folder / "report.csv"
+    invoke("-i", models.save(model, "odd.onnx"), "--dry-run", "--report", path, code=4)
+    heads, row = csv.reader(path.read_text().splitlines())
+    assert heads == ["node", "op", "by", "code", "why", "fix"]
+    assert row[0] == "'=1+1"
 
 
 def test_flags_that_need_the_dry_run(troubled: Any) -> None:

@@ -60,7 +60,7 @@ def test_float_ports_and_the_default_soc(dlc: Path) -> None:
     flags = ["--htp-dlbc", "true", "--vtcm-override", 0, "--udo-package-path", "lib.so"]
     result = invoke("--input-dlc", dlc, "--use-float-io", *flags)
     assert "notice: no SoC is named; the default is sm8650" in result.stderr
-    assert "notice: --udo-package-path is ignored: " in result.stderr
+    assert "notice: --udo_package_path has no effect: " in result.stderr
     _, (graph,) = cached(dlc)
     assert names([*graph["graphInputs"], *graph["graphOutputs"]]) == [
         ("x", "QNN_DATATYPE_FLOAT_32"),
@@ -74,7 +74,7 @@ def test_float_ports_and_the_default_soc(dlc: Path) -> None:
 @pytest.mark.parametrize(("word", "on"), [("--htp-dlbc", True), ("--htp-dlbc=false", False)])
 def test_switches_take_a_value_or_none(dlc: Path, word: str, on: bool) -> None:
     result = invoke("--input-dlc", dlc, word, "--memorymapped-buffer-hint=true", "--htp-socs", "sm8650")
-    assert "notice: --memorymapped-buffer-hint is ignored" in result.stderr
+    assert "notice: --memorymapped_buffer_hint has no effect" in result.stderr
     assert bool(cached(dlc)[1][0]["graphBlobInfo"]["htpDlbc"]) is on
 
 

@@ -87,5 +87,5 @@ def test_help_shows_common_flags_and_the_number_of_the_rest() -> None:
     ],
 )
 def test_completion(command: click.Command, words: list[str], incomplete: str, value: str | None) -> None:
-    found = ShellComplete(command, {}, "x", "_X").get_completions(words, incomplete)
-    assert value is None or value in [item.value for item in found]
+    items = ShellComplete(command, {}, "x", "_X").get_completions(words, incomplete)
+    assert value is None or value in [item.value for item in items]

@@ -95,19 +95,20 @@ def test_errors_are_json_too(words: list[str], code: str) -> None:
 
 def test_each_tool_has_json() -> None:
     for name in main.list_commands(click.Context(main)):
-        found = main.get_command(click.Context(main), name)
-        assert found is not None
-        for each in found.commands.values() if isinstance(found, click.Group) else [found]:
-            assert any("--json" in param.opts for param in each.params), name
+        command = main.get_command(click.Context(main), name)
+        assert command is not None
+        for member in command.commands.values() if isinstance(command, click.Group) else [command]:
+            assert any("--json" in param.opts for param in member.params), name
 
 
 def test_json_of_tools() -> None:
     passes = json.loads(run("opt", "--list", "--json").stdout)
     assert len(passes["lines"]) > 10
     assert json.loads(run("explain", "XD104", "--json=true").stdout)["explanations"]
+    assert run("udo-config", "schema", "--json", "false").stdout.startswith("<")
     assert run("opt", "--help", "--json").stdout == run("opt", "--help").stdout
-    found = json.loads(run("explain", "--json", "XD104", "5005").stdout)
-    assert [entry["subject"][:5] for entry in found["explanations"]] == ["XD104", "5005 "]
+    content = json.loads(run("explain", "--json", "XD104", "5005").stdout)
+    assert [entry["subject"][:5] for entry in content["explanations"]] == ["XD104", "5005 "]
 
 
 def test_words_before_messages_have_colors_when_they_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:

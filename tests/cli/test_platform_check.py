@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,4 @@ def test_folder_of_the_vendor_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setenv(library.VARIABLE, "")
     said = invoke("--runtime", "htp", "--vendor_lib", str(tmp_path), code=BackendError.exit_code)
     assert f"{tmp_path} (XDLC_VENDOR)" in said.stdout.replace("\n", "")
+    assert os.environ[library.VARIABLE] == ""  # the folder is that of one call

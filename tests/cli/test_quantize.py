@@ -57,6 +57,13 @@ def test_sections_are_added_and_run_as_the_whole(dlc: Path, listing: Path, tmp_p
         assert np.abs(stored.astype(int) - parts[name].astype(int)).max() <= 1
 
 
+def test_several_socs_with_hta_are_judged_as_such(dlc: Path, listing: Path, tmp_path: Path) -> None:
+    words = ["--input-dlc", dlc, "-l", listing, "--enable-hta", "--no-per-channel-quantization"]
+    words += ["--no-per-row-quantization", "-o", tmp_path / "q.dlc"]
+    assert "section HTA: layers " in invoke(quantize, *words, "--soc", "sm8250,sm8150").stdout
+    assert "--enable-hta: sm8650" in invoke(quantize, *words, "--soc", "sm8250,sm8650", code=2).stderr
+
+
 def test_a_quantized_dlc_is_prepared_again_without_samples(dlc: Path, listing: Path, tmp_path: Path) -> None:
     first, second = tmp_path / "1.dlc", tmp_path / "2.dlc"
     invoke(quantize, "--input-dlc", dlc, "-l", listing, "-o", first)

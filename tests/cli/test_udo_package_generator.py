@@ -26,14 +26,17 @@ def config(tmp_path: Path) -> Path:
 
 def test_it_tells_what_was_made(config: Path, tmp_path: Path) -> None:
     said = call("-p", config, "-o", tmp_path / "out").stdout
-    assert said == f"CPU     A\nnotice: no library is made for backend AIC\nwritten: {tmp_path}/out/Pack\n"
+    core, notice, last = said.splitlines()
+    assert core.split() == ["CPU", "A"]
+    assert "AIC" in notice
+    assert last == f"written: {tmp_path}/out/Pack"
 
 
 def test_packages_of_several_files(config: Path, tmp_path: Path) -> None:
     other = tmp_path / "d.xml"
     other.write_text(package("Other", unary("B")))
     words = ["--config-path", config, "--config-path", other, "--output-path", tmp_path / "out"]
-    assert "notice: --converter-op-package is ignored" in call(*words, "-cop").stderr
+    assert "notice: -cop has no effect" in call(*words, "-cop").stderr
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["Other", "Pack"]
 
 

@@ -42,8 +42,8 @@ def flags(name: str) -> set[str]:
     return {word for param in params for word in (*param.opts, *param.secondary_opts)} | {*aliases(held)}
 
 
-def aliases(held: click.Command) -> dict[str, click.Option]:
-    return held.aliases if isinstance(held, Tool) else {}
+def aliases(command: click.Command) -> dict[str, click.Option]:
+    return command.aliases if isinstance(command, Tool) else {}
 
 
 def assert_choices(name: str, words: list[str]) -> None:
@@ -210,9 +210,9 @@ def test_every_flag_of_the_vendor_has_an_entry() -> None:
     tools = {name: words for name, words in listed.items() if re.match("snpe|qnn-|qnn_|qairt", name)}
     assert len(tools) == 42
     for name, words in tools.items():
-        known = {entry.flag for entry in entries(name).values()} if vendor_tools()[name] else set()
+        flags = {entry.flag for entry in entries(name).values()} if vendor_tools()[name] else set()
         patterns = " ".join(sections()[name].get("flags", ())).split()
-        lacking = {w for w in words - known if not any(fnmatchcase(w, each) for each in patterns)}
+        lacking = {w for w in words - flags if not any(fnmatchcase(w, each) for each in patterns)}
         assert not lacking, name
 
 

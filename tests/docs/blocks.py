@@ -166,14 +166,14 @@ def _is_like(shown: str, printed: str) -> bool:
         end = free.end()
     match = re.fullmatch(pattern + re.escape(shown[end:]), printed)
     return match is not None and all(
-        _is_near(figure, other, unit) for (figure, unit), other in zip(figures, match.groups(), strict=True)
+        _is_near(figure, now, unit) for (figure, unit), now in zip(figures, match.groups(), strict=True)
     )
 
 
-def _is_near(figure: str, other: str, unit: str) -> bool:
+def _is_near(figure: str, now: str, unit: str) -> bool:
     if unit in _TIMES:
         return True
-    shown, printed = (float(text.replace(",", "")) for text in (figure, other))
+    shown, printed = (float(text.replace(",", "")) for text in (figure, now))
     return abs(shown - printed) <= max(0.05 * abs(shown), 1 if unit in ("dB", "%") else 0)
 
 
@@ -238,9 +238,9 @@ class Reader:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(block.text + "\n")
         elif block.language == "console":
-            known = commands(block)
-            for command in known:
-                code = int(block.notes.get("exit", 0)) if command is known[-1] else 0
+            lines = commands(block)
+            for command in lines:
+                code = int(block.notes.get("exit", 0)) if command is lines[-1] else 0
                 yield from self._command(command, code)
         elif block.language == "python":
             yield from self._exec(block)

@@ -98,8 +98,8 @@ def test_pages_are_named_by_links(page):
     here = posixpath.dirname(page)
     prose = re.sub(r"^( *)(```+).*?^ *\2 *$", "", (ROOT / page).read_text(), flags=re.DOTALL | re.MULTILINE)
     names = re.findall(r"`([\w./-]+\.md)`", prose)
-    known = {*PAGES, *made_pages()} - {"README.md"}  # other folders have files of that name, too
-    assert [name for name in names if {name, posixpath.normpath(posixpath.join(here, name))} & known] == []
+    pages = {*PAGES, *made_pages()} - {"README.md"}  # other folders have files of that name, too
+    assert [name for name in names if {name, posixpath.normpath(posixpath.join(here, name))} & pages] == []
 
 
 def test_anchors_are_those_of_github():

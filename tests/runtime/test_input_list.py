@@ -264,6 +264,14 @@ def test_missing_and_empty_list(tmp_path: Path) -> None:
         read_input_list(listing(tmp_path, "# conv1"), graph(Tensor("x", (1,), FLOAT32)))
 
 
+def test_a_path_that_is_too_long_is_named_with_its_line(tmp_path: Path) -> None:
+    with pytest.raises(StorageError) as caught:
+        read_input_list(listing(tmp_path, "a" * 300), graph(Tensor("x", (1,), FLOAT32)))
+    assert str(caught.value.where).endswith("list.txt:1")
+    with pytest.raises(StorageError):
+        read_input_list(tmp_path / ("a" * 300), graph(Tensor("x", (1,), FLOAT32)))
+
+
 def test_file_that_shrinks_after_the_check(tmp_path: Path) -> None:
     a = write(tmp_path / "a.raw", [1, 2])
     found = read_input_list(listing(tmp_path, a), graph(Tensor("x", (2,), FLOAT32)))

@@ -145,5 +145,5 @@ def test_the_tool_takes_several_codes_or_a_line_in_words() -> None:
 
 def test_a_code_that_xdlc_does_not_have_is_another_line_of_a_log(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("error[XD999]: what\nerror[XD104]: float ops\n")
-    (found,) = xdlc.explain(tmp_path / "a.log")
-    assert found.subject.startswith("XD104")
+    (explanation,) = xdlc.explain(tmp_path / "a.log")
+    assert explanation.subject.startswith("XD104")

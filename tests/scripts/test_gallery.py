@@ -25,6 +25,6 @@ def test_every_figure_is_of_a_model_of_the_list() -> None:
 def test_sqnr_is_of_the_worst_output() -> None:
     import numpy as np
 
-    one, half = np.ones(4), np.full(4, 0.9)
-    assert gallery._db([[one, one]], [[one, half]]) == 20.0
-    assert gallery._db([[one]], [[one]]) is None
+    whole, part = np.ones(4), np.full(4, 0.9)
+    assert gallery._db([[whole, whole]], [[whole, part]]) == 20.0
+    assert gallery._db([[whole]], [[whole]]) is None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -16,7 +15,7 @@ from xdlc.api.preparation import prepare_all, quantize
 from xdlc.api.verbs import verb
 from xdlc.compare.figures import percent
 from xdlc.errors import XdlcError, raise_all, size
-from xdlc.options import Notify, PathLike, Step
+from xdlc.options import DEFAULT_SOC, Notify, PathLike, Step
 from xdlc.options.quantizing import QuantizeOptions
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ class Built:
 def build(
     path: PathLike,
     samples: PathLike,
-    soc: str = "sm8650",
+    soc: str = DEFAULT_SOC,
     folder: PathLike = "output",
     *,
     notify: Notify | None = None,
@@ -104,7 +103,7 @@ def build(
     Raises:
         XdlcError: As ``convert``, ``quantize`` and ``prepare`` do.
     """
-    from xdlc.ir.files import check_readable, make_folder, replace_text
+    from xdlc.ir.files import check_readable, make_folder
     from xdlc.quant.advice import Advice
     from xdlc.quant.report import Reporter
     from xdlc.runtime.htp.cache_verdict import device_soc
@@ -125,16 +124,14 @@ def build(
             return f"{line.text}: {page}"
         return phrase(line)
 
-    names = folder_list(listing) if os.path.isdir(listing) else ""
-    if not names:
+    if os.path.isdir(listing):
+        folder_list(listing)
+    else:
         check_readable(listing)
     plain, small, cached = (target / f"{stem}{end}.dlc" for end in ("", "_quantized", "_cached"))
     model = convert(source, notify=quiet, step=step)
     make_folder(target)
     save(model, plain)
-    if names:
-        listing = target / f"{stem}_samples.txt"
-        replace_text(listing, names)
     reporter = Reporter(page, title=source.name, progress=None)
     options = {"target": soc, **options}
     quantized = quantize(model, listing, report=reporter, notify=quiet, step=step, phrase=advised, **options)
@@ -145,10 +142,15 @@ def build(
     report, plan = reporter.result, prepared.plans[0]
     assert report is not None
     ops = plan.cached + len(plan.left)
-    static = cost(quantized).static
-    weights, macs = sum(graph.weights for graph in static), sum(graph.macs for graph in static)
-    time, quality = _time(quantized, soc, step), _quality(report)
-    amounts = [f"{size(weights)} of weights", f"{macs / 1e6:.1f} M MACs", *time]
+    try:
+        costs = cost(quantized, [soc], step=step)
+    except XdlcError:  # a partitioned model has no whole plan
+        costs = cost(quantized)
+    weights, macs = sum(graph.weights for graph in costs.static), sum(graph.macs for graph in costs.static)
+    times, quality = (
+        [f"est. {time}" for time in costs.times[:1] if not isinstance(time, str)],
+        _quality(report),
+    )
     figures = {
         "sqnr": report.reached,
         "outputs": [asdict(output) for output in report.outputs],
@@ -156,7 +158,7 @@ def build(
         "ops_on_htp": plan.cached,
         "weight_bytes": weights,
         "macs": macs,
-        "time": " ".join(time),
+        "time": " ".join(times),
     }
     place = f"{plan.cached} of {ops} ops on HTP"
     stages = (
@@ -165,17 +167,8 @@ def build(
         Stage("Quantized DLC", str(small), _bytes(small), tuple(quality.split(", ")), "xdlc quantize"),
         Stage("Prepared DLC", str(cached), _bytes(cached), (place, f"cache: {soc}"), "xdlc prepare"),
     )
-    return Built(
-        stem,
-        soc,
-        report.verdict,
-        quality,
-        place,
-        ", ".join(amounts),
-        stages,
-        str(page),
-        figures,
-    )
+    amount = ", ".join([f"{size(weights)} of weights", f"{macs / 1e6:.1f} M MACs", *times])
+    return Built(stem, soc, report.verdict, quality, place, amount, stages, str(page), figures)
 
 
 def _bytes(path: Path) -> int:
@@ -191,14 +184,6 @@ def _quality(report: QuantReport) -> str:
         ratio += f", {lost.name!r} keeps {percent(lost.kept or 0.0)} of its task"
     shares = [(output.top1, output.rows) for output in report.outputs if output.top1 is not None]
     if not shares:
-        return f"{ratio} ({report.samples} samples)"
+        return f"{ratio} ({report.samples} sample{'s' * (report.samples != 1)})"
     share, rows = min(shares)
     return f"{ratio}, top-1 equal in {percent(share)} of {rows}"
-
-
-def _time(model: Any, soc: str, step: Step | None) -> list[str]:
-    """Return the estimated time in words, if it is known."""
-    with suppress(XdlcError):  # a partitioned model has no whole plan
-        time = cost(model, [soc], step=step).times[0]
-        return [] if isinstance(time, str) else [f"est. {time}"]
-    return []

@@ -13,7 +13,7 @@ from xdlc.api.debugging import engine_of, framework_of
 from xdlc.api.models import executable
 from xdlc.api.verbs import Array, verb
 from xdlc.errors import UsageError
-from xdlc.ir import Model
+from xdlc.ir import Graph, Model
 from xdlc.options import PathLike, Step
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def compare(
     from xdlc.compare.engines import HostEngine, HtpEngine
     from xdlc.ir.files import check_readable
     from xdlc.quant.engine import checked
-    from xdlc.quant.judge import judged
+    from xdlc.quant.judge import channels_last, judged_by
     from xdlc.quant.samples import read_samples
 
     paths = [os.fspath(path) for path in models]
@@ -100,36 +100,38 @@ def compare(
     if not feeds:
         raise UsageError("the list has no samples", fix="name at least one sample")
     outputs = [tensor.name for tensor in graph.outputs]
-    names = list(dict.fromkeys([*judged(graph), *outputs]))
+    inner = (
+        judged_by(tensor).name for tensor in graph.outputs if judged_by(tensor) is not channels_last(tensor)
+    )
+    names = list(dict.fromkeys([*inner, *outputs]))
     evaluate = None if metric is None else checked(metric, "metric")
-    results, rows = [], []
-    with ExitStack() as stack:
-        for path, on_htp in runs:
-            engine: Engine = (
-                HtpEngine(dlcs[path], soc or "") if on_htp else engine_of(path, base, feeds[0], {})
-            )
+    reference: list[Values] = []
+    rows: list[ModelFigures] = []
+    for path, on_htp in runs:
+        engine: Engine = HtpEngine(dlcs[path], soc or "") if on_htp else engine_of(path, base, feeds[0], {})
+        with ExitStack() as stack:
             if hasattr(engine, "close"):
                 stack.callback(engine.close)
             if isinstance(engine, HostEngine):
                 engine.title = os.path.basename(path)
+            if not rows:  # a source model may lack the input of a Softmax
+                names = [name for name in names if name in outputs or name in engine.names]
             missing = [name for name in names if name not in engine.names]
             if missing:
                 problem = f"{engine.title} has no output {missing[0]!r} of that shape"
                 raise UsageError(problem, where=path, fix="compare models of one network")
             title = f"{os.path.basename(path)} on {engine.title}" if on_htp else engine.title
-            values = []
+            values: list[Values] = []
             for number, sample in enumerate(feeds):
                 if step is not None:
                     step(title, number, len(feeds))
-                values.append(engine.values(sample, names, number))
+                values.append(_with_judged(graph, engine.values(sample, names, number)))
             score = None if evaluate is None else evaluate(_run(engine, outputs))
-            size = os.path.getsize(path) if os.path.isfile(path) else 0
-            results.append(values)
-            rows.append(ModelFigures(title, size, len(feeds), score=score))
-    return (
-        rows[0],
-        *(_judged(row, graph, results[0], each) for row, each in zip(rows[1:], results[1:], strict=True)),
-    )
+        size = os.path.getsize(path) if os.path.isfile(path) else 0
+        row = ModelFigures(title, size, len(feeds), score=score)
+        rows.append(_judged(row, graph, reference, values) if rows else row)
+        reference = reference or values
+    return tuple(rows)
 
 
 def _runs(paths: Sequence[str], dlcs: Mapping[str, Model], soc: str | None) -> Iterable[tuple[str, bool]]:
@@ -143,6 +145,19 @@ def _runs(paths: Sequence[str], dlcs: Mapping[str, Model], soc: str | None) -> I
 
 def _run(engine: Engine, outputs: Sequence[str]) -> Callable[[Values], dict[str, Array]]:
     return lambda feeds: engine.values(feeds, outputs)
+
+
+def _with_judged(graph: Graph, values: dict[str, Array]) -> Values:
+    """Return values with one for each tensor that an output is judged by."""
+    import numpy as np
+
+    from xdlc.quant.judge import channels_last, judged_by
+
+    for tensor in graph.outputs:
+        value = values[tensor.name]
+        last = value if channels_last(tensor) is tensor else np.moveaxis(value, 1, -1)
+        values.setdefault(judged_by(tensor).name, last)
+    return values
 
 
 def _judged(

@@ -14,15 +14,13 @@ from xdlc.api.verbs import Array, verb
 from xdlc.errors import BackendError, UsageError
 from xdlc.ir import Model
 from xdlc.opdefs.control_flow import outer_graphs
-from xdlc.options import PathLike, spell
+from xdlc.options import DEFAULT_SOC, PathLike, spell
 from xdlc.options.debugging import MEMORY, SAMPLES, DebugOptions
 
 if TYPE_CHECKING:
     from xdlc.compare.engines import Engine, Values
     from xdlc.compare.first_wrong import Row
     from xdlc.debug.report import DebugReport
-
-SOC = "sm8650"
 
 
 @verb
@@ -228,7 +226,7 @@ def engine_of(text: str, model: Model, feeds: Values, options: DebugOptions) -> 
     if text in ("cpu", "float"):
         return HostEngine(model, quantized=text == "cpu")
     if kind == "htp":
-        return HtpEngine(model, rest or options.get("soc") or SOC)
+        return HtpEngine(model, rest or options.get("soc") or DEFAULT_SOC)
     if kind in FRAMEWORKS.all():
         return SourceEngine(kind, rest, model, feeds, weights)
     if not os.path.exists(text):

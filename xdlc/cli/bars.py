@@ -111,20 +111,6 @@ _line: _Line | None = None
 
 
 @contextmanager
-def _drawn(unit: str) -> Iterator[_Line | None]:
-    global _line
-    if _line is not None or not _is_shown():
-        yield _line
-        return
-    _line = _Line(unit)
-    try:
-        yield _line
-    finally:
-        line, _line = _line, None
-        line.close()
-
-
-@contextmanager
 def steps(title: str = "", unit: str = "it") -> Iterator[Step]:
     """Yield a callback for a step's title, items done and all items (0: unknown).
 
@@ -132,15 +118,18 @@ def steps(title: str = "", unit: str = "it") -> Iterator[Step]:
         title: What is under way from the start, in a word or two: ``converting``.
         unit: What a step is, for the speed.
     """
-    with _drawn(unit) as line:
-        step = _draw_nothing if line is None else line.step
+    global _line
+    own = _Line(unit) if _line is None and _is_shown() else None
+    _line = line = _line or own
+    step: Step = (lambda _title, _done, _total: None) if line is None else line.step
+    try:
         if title:
             step(title, 0, 0)
         yield step
-
-
-def _draw_nothing(_title: str, _done: int, _total: int) -> None:
-    pass
+    finally:
+        if own is not None:
+            _line = None
+            own.close()
 
 
 @contextmanager

@@ -25,13 +25,6 @@ if TYPE_CHECKING:
     from xdlc.ir import Model
 
 _OUTPUT = params.output("Write the DLC to this file.  [default: the model's name.dlc]", "--output-path")
-_OP_PACKAGE_LIB = click.option(
-    "-opl",
-    "--op-package-lib",
-    multiple=True,
-    metavar="LIBRARY:PROVIDER",
-    hidden=True,
-)
 _FOR_PYTHON = ("weights", "framework", "define_symbol", "importer_options", "dynamic_shapes")
 """Options that only the Python API has, or that tools take from the importers."""
 _CONVERSION = flags_of(
@@ -103,7 +96,6 @@ def converter_tool(name: str, *importers: Frontend) -> Tool:
         soc: str | None,
         report: Path | None,
         with_cost: bool,
-        op_package_lib: tuple[str, ...],
         dump_custom_io_config_template: Path | None,
         dump_config_template: Path | None,
         **options: Any,
@@ -112,11 +104,6 @@ def converter_tool(name: str, *importers: Frontend) -> Tool:
         options["importer_options"] = {name: options.pop(name) for name in own if name in options}
         options["framework"] = _framework(path, importers)
         stored = {name: options.pop(name) for name in _STORED if name in options}
-        if op_package_lib:
-            notice(
-                "--op-package-lib is ignored; pass the registration library, or the .py file, with "
-                "--udo-package-path to xdlc quantize"
-            )
         templates = (dump_custom_io_config_template, dump_config_template)
         for unused in stored if dry_run is not None or any(templates) else ():
             notice(f"{spell(unused)} has no effect: no DLC is written")
@@ -147,7 +134,6 @@ def converter_tool(name: str, *importers: Frontend) -> Tool:
         _OUTPUT,
         params.INPUT_DIMS,
         _CONVERSION,
-        _OP_PACKAGE_LIB,
         flags_of(own_options, without=files),
         *_RESULT,
     )
@@ -201,7 +187,7 @@ def _share_flags(params: Sequence[click.Option], own: Collection[str], importers
 
     In a tool for some importers their ``own`` options claim first, in one for all importers last.
     """
-    further = {dashed(flag): words for each in importers for flag, words in each.spellings.items()}
+    further = {dashed(flag): words for source in importers for flag, words in source.spellings.items()}
     claimed: set[str] = set()
     for param in sorted(params, key=lambda param: (param.name in own) != bool(importers)):
         words = [*param.opts, *(word for flag in param.opts for word in further.get(dashed(flag), ()))]

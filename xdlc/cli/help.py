@@ -29,9 +29,9 @@ def _entry(command: click.Command) -> Mapping[str, Any]:
     return {**tools.get(entry.get("like"), {}), **entry}
 
 
-def show_whole(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
+def show_whole(ctx: click.Context, _param: click.Parameter, is_set: bool) -> None:
     """Print the help with all flags, and end the tool."""
-    if wanted and not ctx.resilient_parsing:
+    if is_set and not ctx.resilient_parsing:
         ctx.meta[WHOLE] = True
         click.echo(ctx.get_help(), color=ctx.color)
         ctx.exit()
@@ -48,7 +48,9 @@ def write_options(command: click.Command, ctx: click.Context, formatter: click.H
     ):
         record = param.get_help_record(ctx)
         if record is not None:
-            rows[heading(param.opts[-1], common, titles)].append(record)
+            flag = param.opts[-1]
+            title = titles.get(flag, OWN) if common or titles.get(flag) == LAST else OWN
+            rows[COMMON if flag in common else title].append(record)
     first = rows if ctx.meta.get(WHOLE) else (COMMON, OWN)
     shown = {title: rows[title] for title in first if rows[title]}
     for title, records in shown.items():
@@ -58,13 +60,6 @@ def write_options(command: click.Command, ctx: click.Context, formatter: click.H
     if rest:
         formatter.write_paragraph()
         formatter.write_text(f"{rest} more flags: --help-all")
-
-
-def heading(flag: str, common: list[str], titles: Mapping[str, str]) -> str:
-    """Return the heading of a flag, in a tool with common flags or none."""
-    if not common:
-        return LAST if titles.get(flag) == LAST else OWN
-    return COMMON if flag in common else titles.get(flag, OWN)
 
 
 def write_end(command: click.Command, formatter: click.HelpFormatter) -> None:

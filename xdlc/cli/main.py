@@ -7,10 +7,8 @@ from typing import Any
 
 import click
 
-from xdlc import __version__
 from xdlc.cli import vendor_flags
-from xdlc.cli.text import WIDTH
-from xdlc.cli.tool import ToolGroup, output, tool
+from xdlc.cli.tool import ToolGroup, group, output, tool
 from xdlc.errors import UsageError, nearest_names
 from xdlc.registry import module_names
 
@@ -53,12 +51,7 @@ class LazyGroup(ToolGroup):
             formatter.write_dl([(name, each.get_short_help_str(200)) for name, each in commands.items()])
 
 
-@click.command(
-    "xdlc",
-    cls=LazyGroup,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDTH},
-)
-@click.version_option(__version__, message="%(prog)s %(version)s")
+@group("xdlc", cls=LazyGroup)
 def main() -> None:
     """Convert, quantize, prepare, run and look into DLC model containers.
 

@@ -172,17 +172,13 @@ def write(
     """
     import numpy as np
 
+    from xdlc.ir.files import replace_file
+
     real = np.dtype("<f4")
     for name, file in files.items():
         array = results[name]
         if part is not None and array.ndim and array.shape[0] == part[1]:
             array = array[part[0] : part[0] + 1]
-        _write_file(folder / file, np.ascontiguousarray(array, None if native else real).tobytes())
-
-
-def _write_file(target: Path, content: bytes) -> None:
-    """Write a file completely or not at all."""
-    from xdlc.ir.files import replace_file
-
-    with folder_for(target):
-        replace_file(target, content, lasting=False)
+        content = np.ascontiguousarray(array, None if native else real).tobytes()
+        with folder_for(folder / file):
+            replace_file(folder / file, content, lasting=False)

@@ -21,7 +21,6 @@ from xdlc.options.running import KernelOptions
 
 Function = Callable[..., None]
 Decorator = Callable[[Function], Function]
-DEFAULT_SOC = "sm8650"  # of the vendor's tools
 LETTERS = {
     "-i": "--input",
     "-o": "--output",
@@ -294,7 +293,19 @@ def listing(text: str, **settings: Any) -> Decorator:
     )
 
 
+def sdk(flag: str) -> Decorator:
+    """Return the decorator for the SDK of the devices that caches are judged for."""
+    text = f"With {flag}: assume this SDK on the devices.  [default: installed here]"
+    return click.option("--sdk", "--runtime-version", "sdk", metavar="VERSION", help=text)
+
+
 DLC = source("DLC", "Read this DLC.", "--input-dlc")
+NATIVE = click.option(
+    "--use-native-input-files",
+    "native",
+    is_flag=True,
+    help="Read raw files in the inputs' own types instead of float32. xdlc always reads integers so.",
+)
 INPUT_DIMS = click.option(
     "-d",
     "--input-dim",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -96,22 +94,23 @@ def lines(report: Report, *, every_node: bool) -> Iterator[str]:
     yield from _problems(report, every_node)
     if every_node and report.nodes:
         yield ""
-        yield f"nodes: {len(report.nodes)}"
-        rows = [
-            (
-                text.clean(node.node),
-                text.clean(node.op),
-                "\n".join(map(text.clean, node.ops)) or f"({text.clean(node.reason)})",
-            )
-            for node in report.nodes
-        ]
-        yield from text.table(("node", "operator", "ops"), rows, (36, 20))
+        yield from node_table("nodes", [(row.node, row.op, row.ops, row.reason) for row in report.nodes])
     yield ""
     yield from text.columns(list(_counts(report)), indent="")
     for notice in report.notices:
         yield f"notice: {text.clean(notice)}"
     yield ""
     yield "nothing written: dry run"
+
+
+def node_table(title: str, nodes: Sequence[tuple[str, str, Sequence[str], str | None]]) -> Iterator[str]:
+    """Yield a table of source nodes: name, operator, and ops or the reason for none."""
+    yield f"{title}: {len(nodes)}"
+    rows = [
+        (text.clean(name), text.clean(kind), "\n".join(map(text.clean, ops)) or f"({text.clean(reason)})")
+        for name, kind, ops, reason in nodes
+    ]
+    yield from text.table(("node", "operator", "ops"), rows, (36, 20))
 
 
 def _problems(report: Report, every_node: bool) -> Iterator[str]:
@@ -154,11 +153,10 @@ def _numbers(numbers: Mapping[str, int]) -> str:
 
 def as_csv(report: Report) -> str:
     """Return the problems of a report as CSV, a line for each."""
+    from xdlc.ir.files import csv_text
+
     columns = ("node", "op", "by", "code", "why", "fix")
-    file = io.StringIO()
-    rows = [columns, *([getattr(problem, name) for name in columns] for problem in report.problems)]
-    csv.writer(file, lineterminator="\n").writerows(rows)
-    return file.getvalue()
+    return csv_text([columns, *([getattr(row, name) for name in columns] for row in report.problems)])
 
 
 def as_json(report: Report) -> str:

@@ -85,12 +85,7 @@ file_flags = all_of(
     params.output(
         "Write the result to this file.  [default: <input>_quantized.dlc]", "--output-dlc", name="target_dlc"
     ),
-    click.option(
-        "--use-native-input-files",
-        "native",
-        is_flag=True,
-        help="Read raw files in the inputs' own types instead of float32. xdlc always reads integers so.",
-    ),
+    params.NATIVE,
 )
 """The flags of the DLC that is read, the samples, and the result."""
 
@@ -145,30 +140,18 @@ class Request:
     encoding_version: str
 
 
-@dataclass(frozen=True, slots=True)
-class Quantized:
-    """A quantized model and the lines to print once it is written.
-
-    Attributes:
-        model: The model.
-        lines: How it was made.
-        warnings: Warnings of lost outputs; printed last.
-    """
-
-    model: Model
-    lines: tuple[str, ...]
-    warnings: tuple[str, ...] = ()
-
-
 def take_request(source: Path, flags: dict[str, Any]) -> Request:
     """Remove the flags about files from ``flags``; return them as a request."""
     return Request(source, *(flags.pop(field.name) for field in fields(Request)[1:]))
 
 
-def quantized(request: Request, flags: Mapping[str, Any]) -> Quantized:
+def quantized(request: Request, flags: Mapping[str, Any]) -> tuple[Model, list[str], list[str]]:
     """Quantize with progress on the terminal; a requested report is written meanwhile.
 
     A quantized DLC stays as it is if there are neither samples nor flags.
+
+    Returns:
+        The model, lines on how it was made, and warnings of lost outputs.
     """
     from xdlc import api
     from xdlc.quant.report import Judgement, Reporter, summary
@@ -181,7 +164,7 @@ def quantized(request: Request, flags: Mapping[str, Any]) -> Quantized:
         model = api.executable(request.source)
         if any(tensor.dtype.is_fixed for op in model.main.ops for tensor in op.outputs):
             _announce_lost(request.source, model.records)
-            return Quantized(model, ("quantized already: its encodings are kept",))
+            return model, ["quantized already: its encodings are kept"], []
     warnings: list[str] = []
     judgement: list[Judgement] = []
     phrase = partial(in_command, command_line())
@@ -232,7 +215,7 @@ def quantized(request: Request, flags: Mapping[str, Any]) -> Quantized:
         facts(verdict=line.verdict, sqnr=line.sqnr, outputs=[asdict(output) for output in line.outputs])
     if reporter is not None and reporter.result is not None:
         lines += summary(reporter.result)[len(judgement) :]
-    return Quantized(result, tuple(lines), tuple(warnings))
+    return result, lines, warnings
 
 
 def in_command(command: Sequence[str], line: str) -> str:
@@ -318,16 +301,18 @@ def _encodings_path(given: Path, target: Path) -> Path:
     return target.with_name(f"{target.stem}_encoding.json") if str(given) == BESIDE else given
 
 
-def finish(request: Request, result: Quantized, target: Path) -> None:
-    """Print the result after it is written."""
+def finish(
+    request: Request, model: Model, lines: Sequence[str], warnings: Sequence[str], target: Path
+) -> None:
+    """Print the result after it is written, warnings last."""
     from xdlc.cli.report import contract
 
-    for line in (*contract(result.model), *result.lines):
+    for line in (*contract(model), *lines):
         show(line)
     written(target)
     if request.report is not None:
         show(f"report: {request.report}")
     if request.export_encodings is not None:
         show(f"encodings: {_encodings_path(request.export_encodings, target)}")
-    for text in result.warnings:
+    for text in warnings:
         warn(text)

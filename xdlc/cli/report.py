@@ -15,6 +15,7 @@ from xdlc.cli.cache_records import NO_CLOCK, cache_lines
 from xdlc.cli.inspection import graph_io
 from xdlc.cli.op_table import runtimes
 from xdlc.cli.output_path import check_target
+from xdlc.cli.problems import node_table
 from xdlc.cli.tool import written
 from xdlc.cli.udo_packages import package_lines
 from xdlc.container.caches import caches
@@ -54,7 +55,9 @@ def report(
         yield from (table or ()) if ops else ()
     if trace and content["source_nodes"]:
         yield ""
-        yield from _source_nodes(content["source_nodes"])
+        nodes = content["source_nodes"]
+        rows = [(node["name"], node["type"], node["ops"], node.get("reason", "no op")) for node in nodes]
+        yield from node_table("source nodes", rows)
     if not content["graphs"]:
         yield ""
         yield "no graph: the container holds records only"
@@ -99,10 +102,7 @@ def _head(content: dict[str, Any]) -> Iterator[str]:
 def _graph(graph: dict[str, Any], *, ops: bool, encodings: bool, trace: bool) -> Iterator[str]:
     totals = graph["totals"]
     yield f"graph {text.clean(graph['name'])}"
-    for title in ("inputs", "outputs"):
-        yield f"  {title}"
-        yield from io_lines(graph[title])
-    yield from raw_lines(graph["inputs"], graph["outputs"])
+    yield from port_lines(graph["inputs"], graph["outputs"], recipes=True)
     if ops:
         yield "  ops"
         for op in graph["ops"]:
@@ -116,19 +116,6 @@ def _graph(graph: dict[str, Any], *, ops: bool, encodings: bool, trace: bool) ->
             ("MACs", f"{text.count(totals['macs'])} per inference"),
         ]
     )
-
-
-def _source_nodes(nodes: list[dict[str, Any]]) -> Iterator[str]:
-    yield f"source nodes: {len(nodes)}"
-    rows = [
-        (
-            text.clean(node["name"]),
-            text.clean(node["type"]),
-            "\n".join(map(text.clean, node["ops"])) or f"({text.clean(node.get('reason', 'no op'))})",
-        )
-        for node in nodes
-    ]
-    yield from text.table(("node", "operator", "ops"), rows, (40, 20))
 
 
 def _op(op: dict[str, Any], *, encodings: bool, trace: bool) -> Iterator[str]:
@@ -188,40 +175,38 @@ def contract(model: Model, *, recipes: bool = False) -> Iterator[str]:
         if graph.name not in inner:
             inputs = [graph_io(tensor, model.metadata) for tensor in graph.inputs]
             outputs = [graph_io(tensor, model.metadata, reads=True) for tensor in graph.outputs]
-            yield "  inputs"
-            yield from io_lines(inputs)
-            yield "  outputs"
-            yield from io_lines(outputs)
-            if recipes:
-                yield from raw_lines(inputs, outputs)
+            yield from port_lines(inputs, outputs, recipes=recipes)
 
 
-def raw_lines(inputs: Sequence[dict[str, Any]], outputs: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Yield how to make and read the raw files of a graph, with numpy."""
+def port_lines(
+    inputs: Sequence[dict[str, Any]], outputs: Sequence[dict[str, Any]], *, recipes: bool
+) -> Iterator[str]:
+    """Yield a line for each input and output that ``inspection.graph_io`` returns.
+
+    With recipes, lines show how to make and read the raw files, with numpy.
+    """
+    for title, tensors in (("inputs", inputs), ("outputs", outputs)):
+        yield f"  {title}"
+        yield from text.columns(
+            [
+                (
+                    text.clean(tensor["name"]),
+                    tensor["dtype"],
+                    text.dims(tensor["shape"], tensor.get("symbols", ())),
+                    ", ".join(filter(None, _notes(tensor))),
+                )
+                for tensor in tensors
+            ]
+        )
     rows = [
-        (verb, text.clean(held["name"]), form, text.clean(recipe))
-        for verb, tensors in (("write", inputs), ("read", outputs))
-        for held in tensors
-        for form, recipe in held["raw"].items()
+        (verb, text.clean(tensor["name"]), form, text.clean(recipe))
+        for verb, tensors in ((("write", inputs), ("read", outputs)) if recipes else ())
+        for tensor in tensors
+        for form, recipe in tensor["raw"].items()
     ]
     if rows:
         yield "  raw files"
         yield from text.columns(rows)
-
-
-def io_lines(tensors: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Yield a line for each input or output that ``inspection.graph_io`` returns."""
-    yield from text.columns(
-        [
-            (
-                text.clean(tensor["name"]),
-                tensor["dtype"],
-                text.dims(tensor["shape"], tensor.get("symbols", ())),
-                ", ".join(filter(None, _notes(tensor))),
-            )
-            for tensor in tensors
-        ]
-    )
 
 
 def _notes(tensor: dict[str, Any]) -> Iterator[str]:

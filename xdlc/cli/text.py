@@ -91,7 +91,7 @@ def _wrapped(head: str, text: str) -> Iterator[str]:
         yield " " * len(head) + line
 
 
-def table(titles: Row, rows: Sequence[Row], widths: Sequence[int], indent: str = "  ") -> Iterator[str]:
+def table(titles: Row, rows: Sequence[Row], widths: Sequence[int]) -> Iterator[str]:
     """Yield a table whose cells are wrapped to their columns.
 
     Words stay whole, for names are to be pasted: after a word that is too long for its column, the row
@@ -101,18 +101,17 @@ def table(titles: Row, rows: Sequence[Row], widths: Sequence[int], indent: str =
         titles: Headings.
         rows: Cells, which may be longer than their columns; each of their lines is wrapped by itself.
         widths: The widest that each column may become on a page of 100 columns; the last one gets the rest.
-        indent: Put in front of each line.
     """
     needed = [
         max(len(line) for row in (titles, *rows) for line in row[i].split("\n")) for i in range(len(titles))
     ]
     wide = [min(most * width() // WIDTH, needed[i]) for i, most in enumerate(widths)]
-    left = width() - len(indent) - sum(wide) - 2 * len(wide)
+    left = width() - 2 - sum(wide) - 2 * len(wide)
     wide.append(max(min(needed[-1], left), 8))
     for row in (titles, tuple("-" * most for most in wide), *rows):
         cells = [folded(cell, most) for cell, most in zip(row, wide, strict=True)]
         while any(cells):
-            shown = indent
+            shown = "  "
             for i, cell in enumerate(cells):
                 part = cell.pop(0) if cell else ""
                 shown += f"{part:<{wide[i]}}  "

@@ -44,6 +44,8 @@ _RESULT = "xdlc.result"
 _SCHEMA = 1
 """Version of the JSON object of --json."""
 _CLOSED_PIPE = 141  # 128 + SIGPIPE, as in a shell
+_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": WIDTH}
+_version = partial(click.version_option, __version__, message="%(prog)s %(version)s")
 
 
 class Tool(click.Command):
@@ -64,7 +66,7 @@ class Tool(click.Command):
             return super().parse_args(ctx, args)
         if "--json" in args and any(param.name == "json" for param in self.params):
             begin_json(ctx)
-        with _usage_errors(ctx), _help_on_a_full_disk(ctx):
+        with _reported(ctx):
             spread, notices = argv.understood(args, ctx)
             left = super().parse_args(ctx, list(spread))
         for text in dict.fromkeys(notices):
@@ -98,7 +100,7 @@ class Tool(click.Command):
         _start_logging(ctx.meta.get(_LEVEL, logging.WARNING))
         try:
             with (
-                _usage_errors(ctx),
+                _reported(ctx),
                 _warnings_for_people(),
                 _stopping_in_order(),
                 kept_apart(ctx.meta.get(_REPLACED, ())),
@@ -112,16 +114,12 @@ class Tool(click.Command):
             raise
         except (click.ClickException, click.Abort):
             raise
-        except BrokenPipeError:
-            _stop_at_closed_pipe(ctx)
         except XdlcError as error:
             _give_up_error(ctx, error)
         except KeyboardInterrupt as interrupt:
             _give_up(ctx, *_interruption(interrupt))
         except MemoryError as error:
             _give_up_error(ctx, BackendError(f"not enough memory: {error}"))
-        except OSError as error:  # errors of paths are XdlcErrors: this is standard output on a full disk
-            _give_up_output(ctx, error)
         except Exception as error:  # the outermost edge: an error that is not an XdlcError is a bug of ours
             _give_up(
                 ctx,
@@ -142,7 +140,7 @@ class ToolGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         _prepare_output(ctx)
-        with _usage_errors(ctx), _help_on_a_full_disk(ctx):
+        with _reported(ctx):
             return super().parse_args(ctx, argv.understood(args, ctx)[0])
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -189,28 +187,21 @@ def _note_inputs(ctx: click.Context) -> None:
 
 
 @contextmanager
-def _usage_errors(ctx: click.Context) -> Iterator[None]:
-    """Report click's errors like all others, with flags in their texts."""
+def _reported(ctx: click.Context) -> Iterator[None]:
+    """Report errors of usage and of standard output, with flags in their texts."""
     try:
         with spelling(partial(usage_errors.spelled, ctx)):
             yield
+    except BrokenPipeError:
+        _stop_at_closed_pipe(ctx)
+    except OSError as error:  # errors of paths are XdlcErrors: this is standard output on a full disk
+        _give_up_output(ctx, error)
     except click.UsageError as error:
         if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
             raise
         _give_up_error(ctx, usage_errors.usage_error(error, ctx))
     except (UsageError, ProblemList) as error:
         _give_up_error(ctx, error)
-
-
-@contextmanager
-def _help_on_a_full_disk(ctx: click.Context) -> Iterator[None]:
-    """Report standard output that cannot be written when --help prints."""
-    try:
-        yield
-    except BrokenPipeError:
-        _stop_at_closed_pipe(ctx)
-    except OSError as error:
-        _give_up_output(ctx, error)
 
 
 def _stop_at_closed_pipe(ctx: click.Context) -> NoReturn:
@@ -249,8 +240,8 @@ def _omit_sums(ctx: click.Context, _: click.Parameter, given: bool) -> None:
     if given:
         from xdlc.container.archive import SUMS
 
-        held = SUMS.set(False)
-        ctx.call_on_close(lambda: SUMS.reset(held))
+        token = SUMS.set(False)
+        ctx.call_on_close(lambda: SUMS.reset(token))
 
 
 def tool(name: str, *, epilog: str | None = None) -> Callable[[Callable[..., None]], Tool]:
@@ -261,11 +252,29 @@ def tool(name: str, *, epilog: str | None = None) -> Callable[[Callable[..., Non
         common = _common_options()[any("--json" in param.opts for param in own) :]
         for option in reversed(common):
             function = option(function)
-        settings = {"help_option_names": ["-h", "--help"], "max_content_width": WIDTH}
-        command = click.command(name, cls=Tool, context_settings=settings, epilog=epilog)(function)
+        command = click.command(name, cls=Tool, context_settings=_SETTINGS, epilog=epilog)(function)
         shared = len(common)
         command.params = [*command.params[shared:], *command.params[:shared]]  # a tool's own options first
         return command
+
+    return decorate
+
+
+def group(
+    name: str, *tools: Tool, cls: type[ToolGroup] = ToolGroup
+) -> Callable[[Callable[[], None]], click.Group]:
+    """Return a decorator that makes a function a group of tools.
+
+    Args:
+        name: Name of the group.
+        tools: The tools, each called by the last word of its name.
+        cls: Class of the group.
+    """
+
+    def decorate(function: Callable[[], None]) -> click.Group:
+        commands = {str(command.name).split()[-1]: command for command in tools}
+        settings: dict[str, Any] = {"context_settings": _SETTINGS, "commands": commands}
+        return _version()(click.group(name, cls=cls, **settings)(function))
 
     return decorate
 
@@ -304,7 +313,7 @@ def _common_options() -> list[Callable[[Callable[..., None]], Callable[..., None
             "XDLC_VENDOR, or the installed onnxruntime-qnn]",
         ),
         flag("--no-crc", _omit_sums, "Neither write nor check CRC-32 of entries of DLCs."),
-        click.version_option(__version__, message="%(prog)s %(version)s"),
+        _version(),
         click.option(
             "--help-all",
             is_flag=True,
@@ -316,8 +325,10 @@ def _common_options() -> list[Callable[[Callable[..., None]], Callable[..., None
     ]
 
 
-def _choose_json(ctx: click.Context, _param: click.Parameter, given: bool) -> None:
-    if given and _RESULT not in ctx.meta:
+def _choose_json(ctx: click.Context, _param: click.Parameter, is_set: bool) -> None:
+    if not is_set:
+        ctx.meta.pop(_RESULT, None)
+    elif _RESULT not in ctx.meta:
         begin_json(ctx)
 
 
@@ -325,11 +336,11 @@ def _choose_color(ctx: click.Context, _param: click.Parameter, when: str | None)
     ctx.color = {"always": True, "never": False}.get(when or "", ctx.color)
 
 
-def _use_libraries(_ctx: click.Context, _param: click.Parameter, folder: str | None) -> None:
+def _use_libraries(ctx: click.Context, _param: click.Parameter, folder: str | None) -> None:
     if folder is not None:
-        from xdlc.runtime.htp.library import VARIABLE
+        from xdlc.runtime.htp.library import using
 
-        os.environ[VARIABLE] = folder  # which child processes inherit
+        ctx.with_resource(using(Path(folder)))
 
 
 def _second(ctx: click.Context, name: str, args: Sequence[str]) -> click.Context:
@@ -386,14 +397,14 @@ def facts(**fields: Any) -> None:
     """Add fields to the JSON object, beside lines."""
     content = click.get_current_context().meta.get(_RESULT)
     if content:
-        content.update(fields)
+        content |= {name: [*value] if isinstance(value, tuple) else value for name, value in fields.items()}
 
 
 def _add(key: str, text: str) -> bool:
     """Add a text to a list of the JSON object, if one is printed; return whether."""
     content = click.get_current_context().meta.get(_RESULT)
     if content and (key != "lines" or key in content):
-        content[key] = [*content.get(key, ()), text]
+        content.setdefault(key, []).append(text)
     return content is not None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from itertools import chain
 from shlex import quote
@@ -34,13 +35,12 @@ def unknown(name: str, options: dict[str, click.Option], listed: str = "--help")
 def left_over(word: str, before: str, known: Mapping[str, click.Option]) -> UsageError:
     """Return the error for a word that is not a value of any option."""
     option = known.get(dashed(before))
-    if option is None and before:
-        return UsageError(f"{word!r} is one value too many for {before}", fix=f"omit {word}")
-    if option is None:
+    if not before:
         return UsageError(f"unexpected argument {word!r}", fix="--help lists the options")
-    if option.is_flag:
+    if option is not None and option.is_flag:
         return UsageError(f"{before} accepts no value, found {word!r}", fix=f"write {before} alone")
-    return UsageError(f"{word!r} is one value too many for {before}", fix=f"write {_form(option)}")
+    fix = f"omit {word}" if option is None else f"write {_form(option)}"
+    return UsageError(f"{word!r} is one value too many for {before}", fix=fix)
 
 
 def _apart(name: str, options: dict[str, click.Option]) -> str | None:
@@ -165,16 +165,18 @@ def _tool(verb: str) -> Any:
 
 def flag_of(command: click.Command, name: str) -> str | None:
     """Return the long flag of the option of a name; None without one."""
-    options = [param for param in command.params if isinstance(param, click.Option)]
-    aliases = getattr(command, "aliases", {})
-    named = [
-        option
-        for option in options
-        for flag in (dashed(f"--{name}"), f"-{name}")
-        if flag in option.opts or aliases.get(flag) is option
-    ]
-    named += [option for option in options if option.name == name]
-    return _long_flag(named[0]) if named else None
+    flags = _flags(command)
+    return next((flags[word] for word in (dashed(f"--{name}"), f"-{name}", name) if word in flags), None)
+
+
+@cache
+def _flags(command: click.Command) -> Mapping[str, str]:
+    """Return the long flags of a command by name and by each of their spellings."""
+    flags = {word: _long_flag(option) for word, option in getattr(command, "aliases", {}).items()}
+    for option in command.params:
+        if isinstance(option, click.Option):
+            flags |= dict.fromkeys((str(option.name), *option.opts), _long_flag(option))
+    return flags
 
 
 def _long_flag(option: click.Parameter) -> str:

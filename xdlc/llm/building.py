@@ -30,7 +30,7 @@ from xdlc.llm.progress import Progress
 from xdlc.llm.running import checks_of, compile_part, is_newer
 from xdlc.llm.sources import Network, open_network
 from xdlc.llm.tokenizer import Tokenizer, read_text
-from xdlc.options import Names, Notify, Step, check_values, spell
+from xdlc.options import DEFAULT_SOC, Names, Notify, Step, check_values, spell
 from xdlc.options.language_models import BuildOptions
 from xdlc.targets import find_soc
 from xdlc.version import VERSION
@@ -45,7 +45,7 @@ def build(
     source: str | os.PathLike[str] | Module,
     output: str | os.PathLike[str],
     *,
-    targets: Sequence[str] = ("sm8650",),
+    targets: Sequence[str] = (DEFAULT_SOC,),
     context: int | Sequence[int] = 4096,
     prompt_tokens: int = 128,
     weights: str = "w4b32",

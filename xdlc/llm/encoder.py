@@ -15,7 +15,7 @@ from xdlc.json_fields import json_bytes
 from xdlc.llm.bundle import CONFIG, EXTENSIONS, TOKENIZER, engine, extensions
 from xdlc.llm.layout import IDS, MASK, POSITIONS
 from xdlc.llm.tokenizer import LONGEST, Tokenizer
-from xdlc.options import Notify
+from xdlc.options import DEFAULT_SOC, Notify
 from xdlc.targets import find_soc
 
 TYPES, POOLED = "token_type_ids", "pooled_output"
@@ -59,7 +59,7 @@ def build_encoder(
     folder: Path,
     tokenizer: Path,
     *,
-    targets: Sequence[str] = ("sm8650",),
+    targets: Sequence[str] = (DEFAULT_SOC,),
     notify: Notify = lambda text: None,
 ) -> None:
     """Compile an encoder; write a folder for the vendor's runtime by SoC.

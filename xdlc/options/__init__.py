@@ -24,6 +24,8 @@ Spelling: TypeAlias = Callable[[str, Any], str]
 """Returns an option, by name and value, as callers write it; without a value (None), its name."""
 MAX_DIM = 2**32 - 1
 """Largest dimension of a DLC."""
+DEFAULT_SOC = "sm8650"
+"""The SoC of the vendor's tools where a call names none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypedDict
 
-from xdlc.options import Names, Option, PathLike
+from xdlc.options import DEFAULT_SOC, Names, Option, PathLike
 from xdlc.options.quantizing import WEIGHT_BITS
 
 ALGORITHMS = ("adaround", "seqmse")
@@ -21,8 +21,8 @@ class BuildOptions(TypedDict, total=False):
         Names,
         Option(
             "Compile for this SoC.",
-            default=("sm8650",),
-            default_text="sm8650",
+            default=(DEFAULT_SOC,),
+            default_text=DEFAULT_SOC,
             metavar="SOC,SOC..",
             flags=("--soc", "--target"),
         ),

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeAlias, TypedDict, get_args
 
-from xdlc.options import Notify, Option, Paths
+from xdlc.options import DEFAULT_SOC, Notify, Option, Paths
 
 Mode: TypeAlias = Literal["permissive", "strict", "always_generate_new"]
 CACHE_MODES: tuple[Mode, ...] = get_args(Mode)
@@ -43,7 +43,7 @@ class RunOptions(KernelOptions, total=False):
         str | None,
         Option(
             "Emulate this SoC (htp).",
-            default_text="the SoC of the first usable cache, else sm8650",
+            default_text=f"the SoC of the first usable cache, else {DEFAULT_SOC}",
             metavar="SOC",
         ),
     ]

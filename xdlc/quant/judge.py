@@ -44,14 +44,14 @@ def judged_by(output: Tensor) -> Tensor:
 
     A class that is sure to win has the same probability with much noise as with little.
     """
-    plain = _channels_last(output)
+    plain = channels_last(output)
     producer = plain.producer
     if producer is not None and single_name(producer) in SOFTMAXES and not hides(producer):
         return producer.inputs[0] or plain
     return plain
 
 
-def _channels_last(output: Tensor) -> Tensor:
+def channels_last(output: Tensor) -> Tensor:
     """Return the tensor before a last Transpose to channels-first, or the output."""
     op, rank = output.producer, output.rank
     if op is None or op.type != "Transpose" or op.inputs[0] is None or rank < 4:
@@ -175,7 +175,7 @@ def parts_of_outputs(
 def _parts(
     output: Tensor, floats: Sequence[Mapping[str, Array]], kinds: Mapping[str, OutputKind]
 ) -> list[Part]:
-    source, plain = judged_by(output), _channels_last(output)
+    source, plain = judged_by(output), channels_last(output)
     arrays = [values[source.name] for values in floats]
     has_parts = source is plain and arrays and is_real(plain) and output.name not in kinds
     unlike = unlike_parts(parts_of(plain), arrays) if has_parts else ()

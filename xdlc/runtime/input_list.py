@@ -45,7 +45,7 @@ SUFFIXES = (".npy", ".raw", ".bin")
 """Files of a folder that are samples."""
 MOST_QUOTED = 1 << 20
 """Characters of all lines with quotes, which are divided slowly."""
-_DIGITS = re.compile(r"([0-9]+)")
+_DIGITS = re.compile(r"(\d+)")
 _WORD = 32  # bits from which on integers below 2 ** 27 are tiny as float32
 _LEAST_FLOAT = 1e-30
 
@@ -239,8 +239,13 @@ def folder_list(folder: Path) -> str:
 
     Raises:
         UsageError: If it has none.
+        StorageError: If the folder cannot be read.
     """
-    names = [file for file in folder.iterdir() if file.suffix in SUFFIXES]
+    try:
+        names = [file for file in folder.iterdir() if file.suffix in SUFFIXES]
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror or error}"
+        raise StorageError(problem, where=str(folder), fix="check its permissions", code="XD801") from error
     names.sort(
         key=lambda file: [int(part) if part.isdecimal() else part for part in _DIGITS.split(file.name)]
     )

@@ -38,7 +38,7 @@ def main(models: tuple[Path, ...], input_list: Path, metric: str | None, soc: st
             "" if row.db is None else f"{row.db:.1f} dB",
             ""
             if row.equal is None
-            else ", ".join([f"{percent(row.equal)} of {row.rows}", *_more(row.words)]),
+            else ", ".join([f"{percent(row.equal)} of {row.rows}", *row.words.split(", ")[1:]]),
             "" if row.largest is None else f"{row.largest:.3g} in {text.clean(row.largest_in)!r}",
             text.size(row.bytes),
             "" if row.score is None else f"{row.score:.4g}",
@@ -49,8 +49,3 @@ def main(models: tuple[Path, ...], input_list: Path, metric: str | None, soc: st
     titles = ("model", "SQNR", "top-1 equal", "largest error", "file", "metric" if metric else "")
     for line in text.columns([titles, *cells], "  "):
         show(line)
-
-
-def _more(words: str) -> list[str]:
-    """Return the measures of an output that follow the first."""
-    return words.split(", ")[1:]

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import click
 
-from xdlc import __version__
 from xdlc.cli import params, text, vendor_flags
 from xdlc.cli.output_path import storage_errors
-from xdlc.cli.tool import ToolGroup, output, show, tool
+from xdlc.cli.tool import group, output, show, tool
 from xdlc.cli.usage_errors import flag_of
 from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
 
@@ -98,15 +97,6 @@ def _unknown(name: str) -> UsageError:
     return UsageError(f"no tool {name!r}", fix=nearest_names(name, known) or f"tools: {', '.join(known)}")
 
 
-@click.group(
-    "xdlc-compat",
-    cls=ToolGroup,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": text.WIDTH},
-)
-@click.version_option(__version__, message="%(prog)s %(version)s")
+@group("xdlc-compat", install, flags)
 def main() -> None:
     """Use scripts for the vendor's tools: install launchers, list their flags."""
-
-
-main.add_command(install)
-main.add_command(flags)

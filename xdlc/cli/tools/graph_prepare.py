@@ -12,9 +12,10 @@ import click
 
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target, derived_path
-from xdlc.cli.params import DEFAULT_SOC, all_of, flags_of, port_flags, stated
+from xdlc.cli.params import all_of, flags_of, port_flags, stated
 from xdlc.cli.tool import facts, notice, output, show, tool, written
 from xdlc.errors import UsageError
+from xdlc.options import DEFAULT_SOC
 from xdlc.options.graphs import CompileOptions, EditOptions
 
 if TYPE_CHECKING:
@@ -45,13 +46,7 @@ _CHECK = all_of(
         help="With --check: permissive accepts caches that run; strict accepts caches that use the "
         "device fully.  [default: permissive]",
     ),
-    click.option(
-        "--sdk",
-        "--runtime-version",
-        "sdk",
-        metavar="VERSION",
-        help="With --check: assume this SDK on the devices.  [default: installed here]",
-    ),
+    params.sdk("--check"),
 )
 """The flags of checking."""
 _SWITCH: dict[str, Any] = {"type": bool, "is_flag": False, "flag_value": True, "metavar": "[true|false]"}
@@ -110,17 +105,6 @@ _SEVERAL = {"multiple": True, "callback": None, "type": str}
 @port_flags
 @params.template_flag("custom_io_config", "custom_io")
 @all_of(*params.dimension_flags)
-@click.option(
-    "--memorymapped-buffer-hint",
-    default=False,
-    hidden=True,
-    **_SWITCH,
-)
-@click.option(
-    "--udo-package-path",
-    metavar="LIBRARY",
-    hidden=True,
-)
 @_CHECK
 def main(
     source: Path,
@@ -134,8 +118,6 @@ def main(
     no_verify: bool,
     input_names: tuple[str, ...],
     input_dimensions: tuple[str, ...],
-    memorymapped_buffer_hint: bool,
-    udo_package_path: str | None,
     check: tuple[str, ...],
     outputs: tuple[str, ...],
     mode: str | None,
@@ -163,18 +145,11 @@ def main(
 
         write_template(api.executable(source), dump_custom_io_config_template)
         return
-    if udo_package_path is not None:
-        notice(
-            "--udo-package-path is ignored: libraries that prepare UDOs for HTP are built with the vendor's "
-            "SDK and loaded by its tool alone; use --partition, which leaves such ops to the CPU"
-        )
     if no_verify and verify is not None:
         raise UsageError("--verify and --no-verify exclude each other", fix="omit one flag")
     if no_verify and options["verify_budget"] is not None:
         raise UsageError("--verify-budget has no effect with --no-verify", fix="omit one flag")
     dims = params.dims_of(input_names, input_dimensions)
-    if memorymapped_buffer_hint:
-        notice("--memorymapped-buffer-hint is ignored: a device decides where its buffers are")
     stored = api.load(source)
     export = partial(_export, source, exported, contexts, embed_context)
     if embed_context and contexts is None:

@@ -46,13 +46,7 @@ from xdlc.errors import UsageError, raise_all
     help="With --caches: judge the caches for these SoCs.  [default: SoCs that they were compiled "
     "for]  With --cost: plan for these SoCs.",
 )
-@click.option(
-    "--sdk",
-    "--runtime-version",
-    "sdk",
-    metavar="VERSION",
-    help="With --caches: assume this SDK on the devices.  [default: installed here]",
-)
+@params.sdk("--caches")
 def main(
     source: Path,
     with_ops: bool,

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xdlc import __version__
 from xdlc.cli import bars, params, text
-from xdlc.cli.tool import ToolGroup, notice, output, result, show, tool, written
+from xdlc.cli.tool import group, notice, output, result, show, tool, written
 from xdlc.errors import UsageError
-from xdlc.options import spell
+from xdlc.options import DEFAULT_SOC, spell
 from xdlc.options.language_models import ENGINES, BuildOptions
 
 if TYPE_CHECKING:
@@ -24,7 +23,19 @@ if TYPE_CHECKING:
 
 BUNDLE = params.FilePath(file_okay=False, path_type=Path)
 _BUNDLE = params.source("BUNDLE", "Use the bundle in this folder.", type=BUNDLE)
+_FOLDER = params.output(
+    "Write the bundle to this folder.", metavar="FOLDER", name="folder", type=BUNDLE, required=True
+)
+_SOC = click.option("--soc", metavar="SOC", help="Emulate this SoC.  [default: the bundle's first]")
 _EVALUATED = ("float", "host", "htp")
+
+
+def _most_tokens(default: int, text: str) -> params.Decorator:
+    """Return the flag of the longest answer."""
+    return click.option(
+        "--max-new-tokens", type=click.IntRange(1), default=default, show_default=True, help=text
+    )
+
 
 _SAMPLING = (
     click.option(
@@ -36,14 +47,8 @@ _SAMPLING = (
         "emulation of a SoC; host: this machine; float: this machine without rounding. auto: genie if it is "
         "installed, else host.",
     ),
-    click.option("--soc", metavar="SOC", help="Emulate this SoC.  [default: the bundle's first]"),
-    click.option(
-        "--max-new-tokens",
-        type=click.IntRange(1),
-        default=256,
-        show_default=True,
-        help="Generate at most this many tokens for an answer.",
-    ),
+    _SOC,
+    _most_tokens(256, "Generate at most this many tokens for an answer."),
     click.option(
         "--temperature",
         type=params.NumberRange(0),
@@ -88,9 +93,7 @@ def _contexts(_ctx: click.Context, _param: click.Parameter, value: str | None) -
 
 @tool("xdlc-llm build")
 @params.source("MODEL", "Read this checkpoint or exported model.", type=params.MODEL)
-@params.output(
-    "Write the bundle to this folder.", metavar="FOLDER", name="output", type=BUNDLE, required=True
-)
+@_FOLDER
 @params.flags_of(
     BuildOptions,
     settings={
@@ -98,7 +101,7 @@ def _contexts(_ctx: click.Context, _param: click.Parameter, value: str | None) -
         "splits": {"type": str, "callback": _splits},
     },
 )
-def build(source: Path, output: Path, **options: Any) -> None:
+def build(source: Path, folder: Path, **options: Any) -> None:
     """Build a bundle from a Hugging Face folder, a GGUF file or an exported model.
 
     An exported decoder is a .pt2 or .onnx file, or a DLC. xdlc executes no code of the source. It continues
@@ -107,7 +110,7 @@ def build(source: Path, output: Path, **options: Any) -> None:
     from xdlc.llm.building import build as built
 
     with bars.steps("reading", "step") as step:
-        bundle = built(source, output, notify=notice, step=step, **params.stated(options))
+        bundle = built(source, folder, notify=notice, step=step, **params.stated(options))
     for check in bundle.facts.checks:
         show(f"checked: {check}")
     written(bundle.folder)
@@ -168,7 +171,7 @@ def chat(source: Path, system: str | None, max_new_tokens: int, **options: Any) 
     help="Evaluate this engine: float, host or htp. Repeatable.  [default: float and host]",
 )
 @click.option("--reference", type=BUNDLE, help="Compare with this bundle of float weights, on the host.")
-@click.option("--soc", metavar="SOC", help="Emulate this SoC.  [default: the bundle's first]")
+@_SOC
 @click.option(
     "--window",
     type=click.IntRange(2),
@@ -286,13 +289,7 @@ def _stream(pieces: Iterator[str]) -> str:
 @tool("xdlc-llm check")
 @_BUNDLE
 @click.option("--soc", metavar="SOC", help="Emulate this SoC.  [default: all of the bundle]")
-@click.option(
-    "--max-new-tokens",
-    type=click.IntRange(1),
-    default=16,
-    show_default=True,
-    help="Generate this many tokens.",
-)
+@_most_tokens(16, "Generate this many tokens.")
 def check(source: Path, soc: str | None, max_new_tokens: int) -> None:
     """Compare the vendor's runtime with the emulation of the same context binaries."""
     from xdlc.llm.bundle import read_bundle
@@ -306,9 +303,7 @@ def check(source: Path, soc: str | None, max_new_tokens: int) -> None:
 
 @tool("xdlc-llm encoder")
 @params.DLC
-@params.output(
-    "Write the bundle to this folder.", metavar="FOLDER", name="folder", type=BUNDLE, required=True
-)
+@_FOLDER
 @click.option(
     "--tokenizer", type=params.INPUT_FILE, required=True, help="Use this tokenizer.json of the model."
 )
@@ -319,7 +314,7 @@ def check(source: Path, soc: str | None, max_new_tokens: int) -> None:
     multiple=True,
     callback=params.names,
     metavar="SOC,SOC..",
-    help="Compile for this SoC. Repeatable.  [default: sm8650]",
+    help=f"Compile for this SoC. Repeatable.  [default: {DEFAULT_SOC}]",
 )
 def encoder(source: Path, folder: Path, tokenizer: Path, targets: tuple[str, ...]) -> None:
     """Build a bundle of an encoder of texts, for GenieEmbedding."""
@@ -327,7 +322,7 @@ def encoder(source: Path, folder: Path, tokenizer: Path, targets: tuple[str, ...
     from xdlc.llm.encoder import build_encoder
 
     with bars.steps("compiling"):
-        build_encoder(load(source), folder, tokenizer, targets=targets or ("sm8650",), notify=notice)
+        build_encoder(load(source), folder, tokenizer, targets=targets or (DEFAULT_SOC,), notify=notice)
     written(folder)
 
 
@@ -345,20 +340,6 @@ def embed(source: Path, prompt: str, soc: str | None) -> None:
         output(f"{number:.6g}")
 
 
-@click.group(
-    "xdlc-llm",
-    cls=ToolGroup,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": text.WIDTH},
-)
-@click.version_option(__version__, message="%(prog)s %(version)s")
+@group("xdlc-llm", build, run, chat, check, encoder, embed, evaluate)
 def main() -> None:
     """Build language models for the vendor's runtime, talk to them, and evaluate them."""
-
-
-main.add_command(build, "build")
-main.add_command(run, "run")
-main.add_command(chat, "chat")
-main.add_command(check, "check")
-main.add_command(encoder, "encoder")
-main.add_command(embed, "embed")
-main.add_command(evaluate, "eval")

@@ -17,7 +17,7 @@ from xdlc.cli.params import all_of, flags_of, kernel_flags
 from xdlc.cli.quant_flow import in_command
 from xdlc.cli.tool import command_line, note, notice, result, show, tool, written
 from xdlc.errors import UsageError
-from xdlc.options import options_of
+from xdlc.options import DEFAULT_SOC, options_of
 from xdlc.options.quantizing import QuantizeOptions
 from xdlc.options.running import KernelOptions, RunOptions
 from xdlc.registry import module_names
@@ -90,12 +90,7 @@ _QUANTIZING = (
     type=params.OUTPUT_FILE,
     help="Keep the caches of --enable-init-cache in this folder.  [default: the folder of --output]",
 )
-@click.option(
-    "--use-native-input-files",
-    "native_in",
-    is_flag=True,
-    help="Read raw files in the inputs' own types. xdlc always reads integers so.",
-)
+@params.NATIVE
 @click.option(
     "--use-native-output-files",
     "native_out",
@@ -182,7 +177,7 @@ def main(
     if samples is not None:
         if wrong := params.typed({*options, "input_list", "runtime", "input_names"} - {"soc"}):
             raise UsageError(f"{wrong[0].opts[-1]} has no effect with --samples", fix="omit one of the two")
-        soc = options["soc"] or params.DEFAULT_SOC
+        soc = options["soc"] or DEFAULT_SOC
         _all_steps(source, svg, samples=samples, soc=soc, folder=output_dir, **quantizing)
         return
     if input_list is None:
@@ -275,7 +270,7 @@ def _checked(name: str, options: Mapping[str, Any]) -> Runtime:
             "--use-aip runs the main graph as it was compiled",
             fix="omit --use-aip, or --input-dimensions and further input lists",
         )
-    if options["native_names"] and options["native_in"]:
+    if options["native_names"] and options["native"]:
         raise UsageError(
             "--native-input-tensor-names and --use-native-input-files exclude each other",
             fix="omit one of the two",
@@ -308,7 +303,7 @@ def _read(model: Model, listing: Path, options: Mapping[str, Any], optional: Col
     from xdlc.prepare.edit.outputs import named_inputs
     from xdlc.runtime.input_list import read_input_list
 
-    native = options["native_in"] or named_inputs(model, options["native_names"] or "")
+    native = options["native"] or named_inputs(model, options["native_names"] or "")
     return read_input_list(listing, model.main, native=native, optional=optional)
 
 

@@ -10,11 +10,11 @@ import click
 
 from xdlc.cli import bars, params, quant_flow
 from xdlc.cli.output_path import check_target, derived_path
-from xdlc.cli.params import DEFAULT_SOC, all_of, flags_of
+from xdlc.cli.params import all_of, flags_of
 from xdlc.cli.quant_flow import SAMPLES, file_flags, quantizer_flags
 from xdlc.cli.tool import facts, note, notice, tool
 from xdlc.errors import UsageError, XdlcError, each_problem
-from xdlc.options import options_of
+from xdlc.options import DEFAULT_SOC, options_of
 from xdlc.options.graphs import AnnotateOptions, CompileOptions, EditOptions
 
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ def main(
     from xdlc.errors import raise_all
     from xdlc.prepare.hta import check_soc, parse_ranges
     from xdlc.runtime.htp.cache_verdict import device_soc
+    from xdlc.targets import find_soc
 
     if enable_htp and not socs:
         notice(f"no SoC is named; the default is {DEFAULT_SOC}")
@@ -108,22 +109,22 @@ def main(
             raise UsageError(f"{flag} requires {enabling}", fix=f"add {enabling}, or omit {flag}")
     devices = [device_soc(soc) for soc in socs]  # before the long work, as the ranges
     named = (flags["target"] or "").replace(",", " ").split()
-    if len(named) > 1 or (flags["input_list"] is not None and devices and not named):
-        # What the oldest supports, all support.
-        several = map(device_soc, named) if named else devices
-        flags["target"] = min(several, key=lambda device: (device.arch, device.fp16)).name
-    if enable_hta and not socs:
+    on_hta = enable_hta and not socs
+    if on_hta:
         for soc in named:
             check_soc(soc)
         if flags["input_list"] is not None:
             flags["one_act_bitwidth"] = True  # HTA has no op that converts widths
+    if len(named) > 1 or (flags["input_list"] is not None and devices and not named):
+        # What the oldest supports, all support.
+        several = map(find_soc if on_hta else device_soc, named) if named else devices
+        flags["target"] = min(several, key=lambda device: (device.arch, device.fp16)).name
     if partitions is not None:
         parse_ranges(partitions)
     target = check_target(target_dlc or derived_path(source, "_quantized.dlc"))
     request = quant_flow.take_request(source, flags)
-    result = quant_flow.quantized(request, flags)
-    api.annotate(result.model, preserve_io_datatype=preserve_io_datatype)
-    model, lines = result.model, list(result.lines)
+    model, lines, warnings = quant_flow.quantized(request, flags)
+    api.annotate(model, preserve_io_datatype=preserve_io_datatype)
     problems: list[XdlcError] = []
     if socs:
         options = {"overwrite_cache_records": overwrite_cache_records, "use_float_io": use_float_io}
@@ -135,7 +136,7 @@ def main(
         problems += failed
         lines += added
     quant_flow.save(request, model, target, dlc_version)
-    quant_flow.finish(request, quant_flow.Quantized(model, tuple(lines), result.warnings), target)
+    quant_flow.finish(request, model, lines, warnings, target)
     raise_all(problems)
 
 

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xdlc import __version__
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target
-from xdlc.cli.text import WIDTH
-from xdlc.cli.tool import ToolGroup, notice, output, show, tool, written
+from xdlc.cli.tool import group, notice, output, show, tool, written
 from xdlc.options.graphs import DraftOptions, FormOptions
 
 if TYPE_CHECKING:
@@ -166,15 +164,6 @@ def _write(made: Converted) -> None:
         written(path)
 
 
-@click.group(
-    "xdlc-udo-config",
-    cls=ToolGroup,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDTH},
-)
-@click.version_option(__version__, message="%(prog)s %(version)s")
+@group("xdlc-udo-config", convert, validate, from_model, schema, sdk, check_plugin)
 def main() -> None:
     """Convert, check and draft configurations of UDOs: JSON and OpDef XML."""
-
-
-for _command in (convert, validate, from_model, schema, sdk, check_plugin):
-    main.add_command(_command)

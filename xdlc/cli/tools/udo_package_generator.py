@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from xdlc.cli import params
-from xdlc.cli.tool import notice, show, tool, written
+from xdlc.cli.tool import show, tool, written
 
 if TYPE_CHECKING:
     from xdlc.udo.generator import Generated
@@ -43,26 +43,13 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Generate a package for each backend, with QNN's names: MyPackageCpu, MyPackageHtp.",
 )
-@click.option(
-    "-cop",
-    "--converter-op-package",
-    is_flag=True,
-    hidden=True,
-)
-def main(
-    configs: tuple[Path, ...], folder: Path, force: bool, per_backend: bool, converter_op_package: bool
-) -> None:
+def main(configs: tuple[Path, ...], folder: Path, force: bool, per_backend: bool) -> None:
     """Generate a package of user-defined operations: sources, makefiles and tests.
 
     The part for the CPU builds with make and any C++17 compiler, without an SDK.
     """
     from xdlc.udo.generator import generate_files
 
-    if converter_op_package:
-        notice(
-            "--converter-op-package is ignored: pass the registration library, or shapes.py, to converters "
-            "with --converter-op-package-lib"
-        )
     for made in generate_files(configs, folder, force=force, per_backend=per_backend):
         _report(made)
 

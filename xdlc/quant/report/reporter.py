@@ -43,12 +43,13 @@ def as_json(report: QuantReport) -> str:
 
 def as_html(report: QuantReport) -> str:
     """Return the text of an HTML page with the report."""
+    plain = report.as_json()
     figures = {
-        **report.as_json(),
+        **plain,
         "advice": list(advice(report)),
         "clip_warn": CLIP_WARN,
         "reached": report.reached,
-        "picture": network(report.as_json(), style=False),
+        "picture": network(plain, style=False),
     }
     return fill(
         "xdlc.quant.report", figures, kind="Quantization report", name=report.model, summary=summary(report)
@@ -220,8 +221,8 @@ def summary(report: QuantReport) -> list[str]:
         f"{report.samples} {'held-out' if report.held_out else 'calibration'} sample(s): "
         f"weights alone {_db(report.weights_only)}, activations alone {_db(report.activations_only)}",
     ]
-    for title, found in (("costs most", costliest(report)), ("largest own error", roughest(report))):
-        lines += [f"{title}: {line}" for line in found]
+    for title, rows in (("costs most", costliest(report)), ("largest own error", roughest(report))):
+        lines += [f"{title}: {line}" for line in rows]
     return lines + [f"advice: {line}" for line in advice(report)]
 
 

@@ -16,7 +16,7 @@ from xdlc.container.cache_entry import CacheEntry, read_entry
 from xdlc.container.caches import Cache, caches, shared_weights
 from xdlc.errors import ConstraintError, UsageError, nearest_names
 from xdlc.ir import Model
-from xdlc.options import spell
+from xdlc.options import DEFAULT_SOC, spell
 from xdlc.options.running import CACHE_MODES
 from xdlc.runtime.htp.cache_validity import CacheValidity, Finding, Unchecked, float_ops, judge
 from xdlc.runtime.htp.library import installed_sdk, read_version
@@ -182,9 +182,6 @@ def device_soc(device: str) -> Soc:
     if not soc.has_htp:
         raise without_htp(soc)
     return soc
-
-
-DEFAULT_SOC = "sm8650"
 
 
 @dataclass(frozen=True, slots=True)
