@@ -17,6 +17,7 @@ from xdlc.cli import op_table
 from xdlc.cli.main import main
 from xdlc.cli.text import columns, painted, table, width
 from xdlc.cli.tool import notice, output, result, show, tool, warn, written
+from xdlc.cli.tools import info
 from xdlc.errors import ConstraintError, ProblemList, StorageError, UsageError, problem_table
 from xdlc.ir import Graph, Tensor
 from xdlc.ir.dtype import FLOAT32
@@ -216,3 +217,6 @@ def test_info_begins_with_what_runs_on_htp_and_what_is_next(tmp_path: Path) -> N
         assert "  ops" not in lines
         assert "  ops" in run("info", str(path), "--ops").stdout.splitlines()
     assert run("snpe-dlc-info", "-i", str(path)).stdout.startswith("file ")
+    former = CliRunner().invoke(info.main, [str(path)], prog_name="xdlc-info").stdout
+    assert former.startswith("file ")
+    assert "  ops" in former.splitlines()
