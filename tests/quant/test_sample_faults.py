@@ -186,6 +186,14 @@ def test_noise_has_no_verdict_and_fails_below_any_figure(network):
     assert not lines[-1].startswith("verdict: not judged")
 
 
+def test_one_real_sample_is_judged_with_a_warning(network):
+    lines = []
+    quantize(network(), [{"x": pictures(1)[0]}], fail_below=1.0, notify=lines.append)
+    (line,) = (line for line in lines if isinstance(line, Judgement))
+    assert not line.verdict.startswith("not judged")
+    assert any(line.startswith("warning: calibration samples: there is only one") for line in lines)
+
+
 @pytest.mark.filterwarnings("error")
 def test_means_of_zero_have_no_order_of_colours(network):
     model = network(front=[(SUBTRACT, [0.4, 0.0, -0.4])])

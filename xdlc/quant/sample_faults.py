@@ -77,7 +77,7 @@ class Fault:
     @property
     def is_problem(self) -> bool:
         """Whether this fault makes the figures meaningless."""
-        return self.is_certain or self.kind == "noise"
+        return self.kind == "noise" or (self.is_certain and self.kind != "few")
 
     def __str__(self) -> str:
         """Return the line for people."""
