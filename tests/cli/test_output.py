@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -55,6 +56,7 @@ def test_json_has_the_result_the_warnings_and_the_files() -> None:
         "notices": ["note"],
         "warnings": ["careful"],
         "written": ["net.dlc"],
+        "sizes": {},
         "problems": [],
     }
     assert "careful" in done.stderr
@@ -109,6 +111,25 @@ def test_json_of_tools() -> None:
     assert run("opt", "--help", "--json").stdout == run("opt", "--help").stdout
     found = json.loads(run("explain", "--json", "XD104", "5005").stdout)
     assert [entry["subject"][:5] for entry in found["explanations"]] == ["XD104", "5005 "]
+
+
+def test_json_has_the_facts_of_each_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = cnn(quantized=False)
+    model.save("net.dlc")
+    Path("samples").mkdir()
+    shape = model.main.inputs[0].shape
+    for number in range(3):
+        np.save(f"samples/{number}.npy", np.random.default_rng(number).random(shape, np.float32))
+    facts = json.loads(run("quantize", "net.dlc", "-l", "samples", "--json").stdout)
+    (graph,) = facts["graphs"]
+    assert graph["totals"]["ops"] == len(model.main.ops)
+    assert facts["outputs"][0]["name"] == graph["outputs"][0]["name"]
+    assert facts["sizes"] == {path: Path(path).stat().st_size for path in facts["written"]}
+    (done,) = json.loads(run("run", "net.dlc", "-l", "samples", "--json").stdout)["runs"]
+    assert (done["runtime"], done["results"]) == ("cpu", 3)
+    cost = json.loads(run("cost", "net.dlc", "--json").stdout)
+    assert (cost["schema"], cost["warnings"]) == (1, [])
 
 
 def test_words_before_messages_have_colors_when_they_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:

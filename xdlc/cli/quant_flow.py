@@ -320,8 +320,10 @@ def _encodings_path(given: Path, target: Path) -> Path:
 
 def finish(request: Request, result: Quantized, target: Path) -> None:
     """Print the result after it is written."""
+    from xdlc.cli.inspection import graph_facts
     from xdlc.cli.report import contract
 
+    facts(graphs=[graph_facts(graph, result.model) for graph in result.model.graphs.values()])
     for line in (*contract(result.model), *result.lines):
         show(line)
     written(target)

@@ -15,7 +15,7 @@ import click
 from xdlc.cli import bars, output_path, params
 from xdlc.cli.params import all_of, flags_of, kernel_flags
 from xdlc.cli.quant_flow import in_command
-from xdlc.cli.tool import command_line, note, notice, result, show, tool, written
+from xdlc.cli.tool import command_line, facts, note, notice, result, show, tool, written
 from xdlc.errors import UsageError
 from xdlc.options import options_of
 from xdlc.options.quantizing import QuantizeOptions
@@ -225,14 +225,13 @@ def main(
     named = {name: options.pop(name) for name in options_of(KernelOptions)}
     with api.kernels(model, **named) as kernels:
         folders = {} if [*lists.values()] == [input_list] else output_path.paths_of(lists, "graph")
-        for graph, path in lists.items():
-            _run(
-                model.with_main(graph),
-                path,
-                output_dir / folders.get(graph, ""),
-                chosen,
-                {**options, "source": source, "stored": stored, "kernels": kernels, "running": lists.keys()},
-            )
+        options |= {"source": source, "stored": stored, "kernels": kernels, "running": lists.keys()}
+        facts(
+            runs=[
+                _run(model.with_main(graph), path, output_dir / folders.get(graph, ""), chosen, options)
+                for graph, path in lists.items()
+            ]
+        )
         for unused in kernels.unused():
             notice(f"{unused} is unused: it implements no op of the model")
 
@@ -312,8 +311,10 @@ def _read(model: Model, listing: Path, options: Mapping[str, Any], optional: Col
     return read_input_list(listing, model.main, native=native, optional=optional)
 
 
-def _run(model: Model, listing: Path, target: Path, chosen: Runtime, options: Mapping[str, Any]) -> None:
-    """Run the main graph on the inferences of a list."""
+def _run(
+    model: Model, listing: Path, target: Path, chosen: Runtime, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Run the main graph on the inferences of a list; return facts about it."""
     from xdlc.ir.files import replace_text
     from xdlc.prepare.edit.outputs import extra_outputs
     from xdlc.runtime.profile import Profiler
@@ -363,6 +364,14 @@ def _run(model: Model, listing: Path, target: Path, chosen: Runtime, options: Ma
     show(
         f"written: {target}/Result_0 to Result_{done - 1}{repeated}" if done else f"nothing written{repeated}"
     )
+    return {
+        "graph": model.main.name,
+        "runtime": chosen.name,
+        "folder": str(target),
+        "results": done,
+        "inferences": number,
+        "host_milliseconds": 1e3 * profile.seconds,
+    }
 
 
 def _forecast(first: float, count: int) -> None:
