@@ -113,6 +113,17 @@ def test_json_of_tools() -> None:
     assert [entry["subject"][:5] for entry in found["explanations"]] == ["XD104", "5005 "]
 
 
+def test_a_run_warns_of_samples_in_another_scale(tmp_path: Path) -> None:
+    model = cnn(quantized=True)
+    model.save(tmp_path / "net.dlc")
+    for scale, count in ((1, 0), (1000, 1)):
+        array = np.random.default_rng(0).random(model.main.inputs[0].shape, np.float32)
+        np.save(tmp_path / "0.npy", scale * array)
+        (tmp_path / "list.txt").write_text(f"{tmp_path}/0.npy\n")
+        words = ("run", f"{tmp_path}/net.dlc", "-l", f"{tmp_path}/list.txt", "-o", f"{tmp_path}/out")
+        assert len(json.loads(run(*words, "--json").stdout)["warnings"]) == count
+
+
 def test_json_has_the_facts_of_each_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     model = cnn(quantized=False)

@@ -12,7 +12,7 @@ from xdlc.quant.engine import Engine
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.plan import Plan
 from xdlc.quant.report import Judgement
-from xdlc.quant.sample_faults import find_faults
+from xdlc.quant.sample_faults import find_faults, misfits
 from xdlc.quant.sample_summary import SampleSummary
 from xdlc.quant.samples import Samples
 
@@ -184,6 +184,20 @@ def test_noise_has_no_verdict_and_fails_below_any_figure(network):
     real = [{"x": picture} for picture in pictures(12)]
     quantize(network(), noise, report_list=real, notify=lines.append)
     assert not lines[-1].startswith("verdict: not judged")
+
+
+def test_samples_to_run_have_the_scale_and_layout_of_the_inputs(network):
+    model, right = network("NCHW"), [{"x": picture} for picture in planar(pictures(4))]
+    wrong = [{"x": picture.reshape(1, 3, ROWS, COLUMNS)} for picture in pictures(4)]
+    assert [fault.kind for fault in misfits(model.main, wrong)] == ["layout"]
+    port = model.main.inputs[0]
+    port.dtype, port.encoding = UFIXED8, ScaleOffset(1 / 255)
+    assert misfits(model.main, right) == []
+    assert [fault.kind for fault in misfits(model.main, wrong)] == ["layout"]
+    large = [{"x": 255 * sample["x"]} for sample in right]
+    assert [fault.kind for fault in misfits(model.main, large)] == ["scale"]
+    stored = [{"x": np.uint8(sample["x"])} for sample in large]
+    assert misfits(model.main, stored) == []
 
 
 def test_one_real_sample_is_judged_with_a_warning(network):

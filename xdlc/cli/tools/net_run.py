@@ -15,7 +15,7 @@ import click
 from xdlc.cli import bars, output_path, params
 from xdlc.cli.params import all_of, flags_of, kernel_flags
 from xdlc.cli.quant_flow import in_command
-from xdlc.cli.tool import command_line, facts, note, notice, result, show, tool, written
+from xdlc.cli.tool import command_line, facts, note, notice, result, show, tool, warn, written
 from xdlc.errors import UsageError
 from xdlc.options import options_of
 from xdlc.options.quantizing import QuantizeOptions
@@ -317,11 +317,14 @@ def _run(
     """Run the main graph on the inferences of a list; return facts about it."""
     from xdlc.ir.files import replace_text
     from xdlc.prepare.edit.outputs import extra_outputs
+    from xdlc.quant.sample_faults import FEW, misfits
     from xdlc.runtime.profile import Profiler
     from xdlc.runtime.states import next_values
 
     native = options["native_out"]
     inputs = _read(model, listing, options, next_values(model))
+    for fault in misfits(model.main, (inference.feeds() for inference in inputs.inferences[:FEW])):
+        warn(f"samples: {fault.text}; {fault.fix}")
     extra = extra_outputs(
         model,
         [*options["tensors"], inputs.tensors],
