@@ -259,7 +259,9 @@ def _dry_run(
 ) -> None:
     from xdlc import api
     from xdlc.cli.cost_table import show_cost
+    from xdlc.cli.inspection import graph_facts
     from xdlc.cli.problems import as_csv, as_json, lines
+    from xdlc.cli.report import contract
     from xdlc.ir.files import replace_text
 
     if target is not None:
@@ -268,7 +270,11 @@ def _dry_run(
     with bars.steps("checking"):
         report = api.check(source, target=soc, converted=models.append, **options)
     result(**asdict(report))
-    for line in lines(report, every_node=every_node):
+    ports: list[str] = []
+    for model in models if not report.problems else ():
+        result(graphs=[graph_facts(graph, model) for graph in model.graphs.values()])
+        ports += contract(model)
+    for line in lines(report, every_node=every_node, ports=ports):
         output(line)
     if target is not None:
         replace_text(target, (as_csv if target.suffix == ".csv" else as_json)(report))
