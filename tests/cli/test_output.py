@@ -248,6 +248,10 @@ def test_info_begins_with_what_runs_on_htp_and_what_is_next(tmp_path: Path) -> N
         assert lines[1].startswith(f"next: xdlc {step} {path}")
         assert "  ops" not in lines
         assert "  ops" in run("info", str(path), "--ops").stdout.splitlines()
+    model = cnn(quantized=False)
+    model.main.inputs[0].dynamic_axes = (0,)
+    model.save(tmp_path / "open.dlc")
+    assert "--input-dim" in run("info", str(tmp_path / "open.dlc")).stdout.splitlines()[1]
     assert run("snpe-dlc-info", "-i", str(path)).stdout.startswith("file ")
     former = CliRunner().invoke(info.main, [str(path)], prog_name="xdlc-info").stdout
     assert former.startswith("file ")
