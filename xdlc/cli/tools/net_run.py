@@ -32,8 +32,9 @@ _PER_OP = ("moderate", "detailed")
 """Levels of profiling that time ops."""
 _QUANTIZING = (
     "accuracy", "act_bitwidth", "weights_bitwidth", "act_bitwidth_of", "float_ops", "min_sqnr", "algorithms",
+    "input_dims",
 )  # fmt: skip
-"""Options of quantizing that advice names."""
+"""Options of quantizing that advice names, and that bind dimensions."""
 
 
 @tool(
@@ -61,6 +62,7 @@ _QUANTIZING = (
     "--svg", type=params.OUTPUT_FILE, help="With --samples: draw the way of the model to this file."
 )
 @flags_of(QuantizeOptions, without=options_of(QuantizeOptions).keys() - set(_QUANTIZING))
+@params.INPUT_DIMS
 @params.output(
     "Write the results to this folder.",
     "--output-dir",
@@ -175,8 +177,8 @@ def main(
     """
     quantizing = params.stated({name: options.pop(name) for name in _QUANTIZING})
     if quantizing and samples is None:
-        flags = ", ".join(params.dashed(f"--{name}") for name in quantizing)
-        raise UsageError(f"{flags} requires --samples", fix="add --samples, or use xdlc quantize")
+        flags = ", ".join(param.opts[-1] for param in params.typed(quantizing))
+        raise UsageError(f"{flags} requires --samples", fix="add --samples, or use xdlc convert and quantize")
     if svg is not None and samples is None:
         raise UsageError("--svg draws the steps of --samples", fix="omit --svg, or add --samples")
     if samples is not None:
