@@ -181,6 +181,10 @@ def test_noise_has_no_verdict_and_fails_below_any_figure(network):
     assert line.verdict.startswith("not judged")
     with pytest.raises(ConstraintError, match="noise"):
         quantize(network(), noise, fail_below=1.0)
+    turned = [{"x": picture.reshape(1, 3, ROWS, COLUMNS)} for picture in pictures(12)]
+    with pytest.raises(ConstraintError, match="NHWC") as caught:
+        quantize(network("NCHW"), turned, fail_below=1.0)
+    assert "transpose" in caught.value.fix
     real = [{"x": picture} for picture in pictures(12)]
     quantize(network(), noise, report_list=real, notify=lines.append)
     assert not lines[-1].startswith("verdict: not judged")
