@@ -38,7 +38,7 @@ def main(models: tuple[Path, ...], input_list: Path, metric: str | None, soc: st
             "" if row.db is None else f"{row.db:.1f} dB",
             ""
             if row.equal is None
-            else ", ".join([f"{percent(row.equal)} of {row.rows}", *_more(row.words)]),
+            else ", ".join([f"{percent(row.equal)} of {row.rows}", *row.words.split(", ")[1:]]),
             "" if row.largest is None else f"{row.largest:.3g} in {text.clean(row.largest_in)!r}",
             text.size(row.bytes),
             "" if row.score is None else f"{row.score:.4g}",
@@ -46,11 +46,7 @@ def main(models: tuple[Path, ...], input_list: Path, metric: str | None, soc: st
         for row in rows
     ]
     show(f"{rows[0].samples} samples, compared with {text.clean(rows[0].title)}")
-    titles = ("model", "SQNR", "top-1 equal", "largest error", "file", "metric" if metric else "")
-    for line in text.columns([titles, *cells], "  "):
+    titles = ("model", "SQNR", "top-1 equal", "largest error", "file", "metric")
+    count, widths = len(titles) if metric else -1, [36, 9, 24, 24, 9]
+    for line in text.table(titles[:count], [row[:count] for row in cells], widths[:count]):
         show(line)
-
-
-def _more(words: str) -> list[str]:
-    """Return the measures of an output that follow the first."""
-    return words.split(", ")[1:]
