@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from onnx import save
+from onnx import load, save
 
 import xdlc
 from tests.support.htp_models import needs_htp
@@ -93,6 +93,22 @@ def test_flags_of_quantizing_need_samples(source: Path) -> None:
     )
     assert done.exit_code == 2
     assert "--samples" in done.stderr
+
+
+@needs_htp
+def test_open_dimensions_are_bound_or_named(source: Path) -> None:
+    model = load(source)
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
+    save(model, source)
+    folder = source.parent
+    words = ["run", str(source), "--samples", str(folder / "samples"), "-o", str(folder / "all")]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 5
+    assert "--input-dim" in done.stderr
+    assert not (folder / "all").exists()
+    name = model.graph.input[0].name
+    done = CliRunner().invoke(main, [*words, "--input-dim", name, "1,3,8,8"])
+    assert (done.exit_code, "ops on HTP" in done.stdout) == (0, True)
 
 
 def test_a_folder_is_read_in_the_order_of_its_numbers(source: Path) -> None:

@@ -33,6 +33,7 @@ def dlc(tmp_path: Path) -> Path:
         (["--check", "sm8450"], 0, "arch: v75, accepted: v69 or lower"),
         (["--check", "sm8450,sm8750"], 0, "usable"),
         (["--check", "sm7450"], 5, "vtcm: 8 MB, accepted: 2 MB or less"),
+        (["--check", "sm7450"], 5, "c.dlc --soc sm7450"),
         (["--check", "sm8450,sm7450"], 5, "none of 2 cache(s) is usable on sm7450"),
         (["--check", "sm8750", "--mode", "strict"], 5, "soc: sm8650, accepted: sm8750"),
         (["--check", "sm8650", "--sdk", "2.40"], 5, "sdk: 2.51.0, accepted: 2.40 or older"),

@@ -19,7 +19,7 @@ from xdlc.prepare.htp.prepare import Prepared
 
 
 def tool(*args: object, code: int = 0) -> str:
-    result = CliRunner().invoke(info, [str(arg) for arg in args])
+    result = CliRunner().invoke(info, [str(arg) for arg in args], prog_name="xdlc info")
     assert result.exit_code == code, result.output
     return result.output
 

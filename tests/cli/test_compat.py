@@ -75,3 +75,11 @@ def test_an_unknown_flag_names_the_list_of_flags() -> None:
 def test_flags_that_work_have_their_names_in_xdlc() -> None:
     lines = [line.split() for line in invoke("flags", "snpe-net-run").splitlines()]
     assert ["--container", "works", "--input"] in lines
+
+
+def test_one_flag_has_a_line_for_the_tools_that_share_it() -> None:
+    assert invoke("flags", "snpe-net-run", "--perf-profile").split()[:2] == ["--perf_profile", "ignored"]
+    lines = invoke("flags", "--input_list").splitlines()
+    assert [line.split()[1] for line in lines] == ["refused", "becomes", "works"]
+    assert "snpe-net-run" in lines[-1]
+    assert "nearest: --input-list" in invoke("flags", "--input_lists", code=2)

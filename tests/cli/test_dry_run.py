@@ -73,6 +73,7 @@ def test_target_says_whose_verdict_it_is(troubled: Any, models: Any) -> None:
     assert "by: xdlc = the converter" in text
     fine = invoke("-i", models.save(models.cnn()), "--dry-run", "--target", "sm8650", code=0).stdout
     assert "model.onnx: no problems" in fine
+    assert {"  inputs", "  outputs"} <= set(fine.splitlines())
     host = invoke("-i", models.save(models.cnn()), "--dry-run", "--target", "sm8250", code=5).stdout
     assert "has no HTP" in " ".join(host.split())
 

@@ -134,6 +134,17 @@ def test_parts_are_cached_if_asked_for(tmp_path: Path) -> None:
 
 
 @needs_htp
+def test_the_order_of_socs_changes_the_lines_alone(dlc: Path, tmp_path: Path) -> None:
+    results = []
+    for socs in (("sm8650", "sm8550"), ("sm8550", "sm8650")):
+        lines = invoke(dlc, "--soc", ",".join(socs), "-o", tmp_path / "out.dlc").stdout.splitlines()
+        assert [soc in line for soc, line in zip(socs, lines, strict=False)] == [True, True]
+        model = xdlc.load(tmp_path / "out.dlc")
+        results.append([(name, data.content()) for name, data in model.records.items() if "cache" in name])
+    assert results[0] == results[1]
+
+
+@needs_htp
 def test_caches_that_a_result_loses_are_named(dlc: Path) -> None:
     assert "replaces" not in invoke(dlc, "--soc", "sm8550,sm8650").stderr
     result = invoke(dlc, "--json")

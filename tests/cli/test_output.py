@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -17,6 +18,7 @@ from xdlc.cli import op_table
 from xdlc.cli.main import main
 from xdlc.cli.text import columns, painted, table, width
 from xdlc.cli.tool import notice, output, result, show, tool, warn, written
+from xdlc.cli.tools import info
 from xdlc.errors import ConstraintError, ProblemList, StorageError, UsageError, problem_table
 from xdlc.ir import Graph, Tensor
 from xdlc.ir.dtype import FLOAT32
@@ -54,6 +56,7 @@ def test_json_has_the_result_the_warnings_and_the_files() -> None:
         "notices": ["note"],
         "warnings": ["careful"],
         "written": ["net.dlc"],
+        "sizes": {},
         "problems": [],
     }
     assert "careful" in done.stderr
@@ -109,6 +112,36 @@ def test_json_of_tools() -> None:
     assert run("opt", "--help", "--json").stdout == run("opt", "--help").stdout
     content = json.loads(run("explain", "--json", "XD104", "5005").stdout)
     assert [entry["subject"][:5] for entry in content["explanations"]] == ["XD104", "5005 "]
+
+
+def test_a_run_warns_of_samples_in_another_scale(tmp_path: Path) -> None:
+    model = cnn(quantized=True)
+    model.save(tmp_path / "net.dlc")
+    for scale, count in ((1, 0), (1000, 1)):
+        array = np.random.default_rng(0).random(model.main.inputs[0].shape, np.float32)
+        np.save(tmp_path / "0.npy", scale * array)
+        (tmp_path / "list.txt").write_text(f"{tmp_path}/0.npy\n")
+        words = ("run", f"{tmp_path}/net.dlc", "-l", f"{tmp_path}/list.txt", "-o", f"{tmp_path}/out")
+        assert len(json.loads(run(*words, "--json").stdout)["warnings"]) == count
+
+
+def test_json_has_the_facts_of_each_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = cnn(quantized=False)
+    model.save("net.dlc")
+    Path("samples").mkdir()
+    shape = model.main.inputs[0].shape
+    for number in range(3):
+        np.save(f"samples/{number}.npy", np.random.default_rng(number).random(shape, np.float32))
+    facts = json.loads(run("quantize", "net.dlc", "-l", "samples", "--json").stdout)
+    (graph,) = facts["graphs"]
+    assert graph["totals"]["ops"] == len(model.main.ops)
+    assert facts["outputs"][0]["name"] == graph["outputs"][0]["name"]
+    assert facts["sizes"] == {path: Path(path).stat().st_size for path in facts["written"]}
+    (done,) = json.loads(run("run", "net.dlc", "-l", "samples", "--json").stdout)["runs"]
+    assert (done["runtime"], done["results"]) == ("cpu", 3)
+    cost = json.loads(run("cost", "net.dlc", "--json").stdout)
+    assert (cost["schema"], cost["warnings"]) == (1, [])
 
 
 def test_words_before_messages_have_colors_when_they_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,4 +249,11 @@ def test_info_begins_with_what_runs_on_htp_and_what_is_next(tmp_path: Path) -> N
         assert lines[1].startswith(f"next: xdlc {step} {path}")
         assert "  ops" not in lines
         assert "  ops" in run("info", str(path), "--ops").stdout.splitlines()
+    model = cnn(quantized=False)
+    model.main.inputs[0].dynamic_axes = (0,)
+    model.save(tmp_path / "open.dlc")
+    assert "--input-dim" in run("info", str(tmp_path / "open.dlc")).stdout.splitlines()[1]
     assert run("snpe-dlc-info", "-i", str(path)).stdout.startswith("file ")
+    former = CliRunner().invoke(info.main, [str(path)], prog_name="xdlc-info").stdout
+    assert former.startswith("file ")
+    assert "  ops" in former.splitlines()

@@ -69,6 +69,14 @@ def test_floats_of_v68_run_without_the_matrix_unit() -> None:
 
 
 @needs_htp
+def test_the_reason_of_a_fused_op_names_the_op_that_computes() -> None:
+    (cost,) = xdlc.cost(cnn(quantized=True), ["sm8650"]).devices
+    rows = {op.op: op for op in cost.ops}
+    assert "'conv2d_conv'" in rows["elementwiseneuron_relu"].reason
+    assert "'" not in rows["fullyconnected_y"].reason
+
+
+@needs_htp
 def test_op_that_does_not_compile_is_named() -> None:
     nodes = [node("Relu", "x", "a"), node("Sigmoid", "a", "b"), node("IsInf", "b", "y")]
     model = xdlc.convert(build(nodes, {"x": np.zeros((1, 8), "f4")}, None, ["y"], opset=18))

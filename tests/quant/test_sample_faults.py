@@ -12,7 +12,7 @@ from xdlc.quant.engine import Engine
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.plan import Plan
 from xdlc.quant.report import Judgement
-from xdlc.quant.sample_faults import find_faults
+from xdlc.quant.sample_faults import find_faults, misfits
 from xdlc.quant.sample_summary import SampleSummary
 from xdlc.quant.samples import Samples
 
@@ -181,9 +181,35 @@ def test_noise_has_no_verdict_and_fails_below_any_figure(network):
     assert line.verdict.startswith("not judged")
     with pytest.raises(ConstraintError, match="noise"):
         quantize(network(), noise, fail_below=1.0)
+    turned = [{"x": picture.reshape(1, 3, ROWS, COLUMNS)} for picture in pictures(12)]
+    with pytest.raises(ConstraintError, match="NHWC") as caught:
+        quantize(network("NCHW"), turned, fail_below=1.0)
+    assert "transpose" in caught.value.fix
     real = [{"x": picture} for picture in pictures(12)]
     quantize(network(), noise, report_list=real, notify=lines.append)
     assert not lines[-1].startswith("verdict: not judged")
+
+
+def test_samples_to_run_have_the_scale_and_layout_of_the_inputs(network):
+    model, right = network("NCHW"), [{"x": picture} for picture in planar(pictures(4))]
+    wrong = [{"x": picture.reshape(1, 3, ROWS, COLUMNS)} for picture in pictures(4)]
+    assert [fault.kind for fault in misfits(model.main, wrong)] == ["layout"]
+    port = model.main.inputs[0]
+    port.dtype, port.encoding = UFIXED8, ScaleOffset(1 / 255)
+    assert misfits(model.main, right) == []
+    assert [fault.kind for fault in misfits(model.main, wrong)] == ["layout"]
+    large = [{"x": 255 * sample["x"]} for sample in right]
+    assert [fault.kind for fault in misfits(model.main, large)] == ["scale"]
+    stored = [{"x": np.uint8(sample["x"])} for sample in large]
+    assert misfits(model.main, stored) == []
+
+
+def test_one_real_sample_is_judged_with_a_warning(network):
+    lines = []
+    quantize(network(), [{"x": pictures(1)[0]}], fail_below=1.0, notify=lines.append)
+    (line,) = (line for line in lines if isinstance(line, Judgement))
+    assert not line.verdict.startswith("not judged")
+    assert any(line.startswith("warning: calibration samples: there is only one") for line in lines)
 
 
 @pytest.mark.filterwarnings("error")

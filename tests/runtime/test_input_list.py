@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xdlc.errors import ProblemList, StorageError, UsageError
+from xdlc.errors import ProblemList, StorageError, UsageError, each_problem
 from xdlc.ir import Graph, ScaleOffset, Tensor
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, INT64, UFIXED8, UINT8, DType
 from xdlc.runtime import input_list
@@ -304,3 +304,16 @@ def test_a_list_and_what_it_names_are_plain_files(tmp_path: Path) -> None:
         file.truncate(1 << 40)
     with pytest.raises(UsageError):
         read_input_list(tmp_path / "large", inputs)
+
+
+def test_pictures_are_refused_with_what_to_write(tmp_path: Path) -> None:
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    picture = folder / "7.JPG"
+    picture.write_bytes(b"\xff\xd8")
+    x = graph(Tensor("x", (2,), FLOAT32))
+    for path in (folder, picture, listing(tmp_path, picture)):
+        with pytest.raises((UsageError, ProblemList)) as caught:
+            read_input_list(path, x)
+        (problem,) = each_problem(caught.value)
+        assert (problem.code, '"7.npy"' in str(problem.fix)) == ("XD206", True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -83,6 +83,7 @@ def build(
     soc: str = DEFAULT_SOC,
     folder: PathLike = "output",
     *,
+    input_dims: Mapping[str, Sequence[int]] | None = None,
     notify: Notify | None = None,
     step: Step | None = None,
     phrase: Callable[[str], str] = str,
@@ -95,6 +96,7 @@ def build(
         samples: Calibration samples: a list, an .npz file, or a folder of .npy or raw files, one a sample.
         soc: Name of the SoC.
         folder: Where the files go.
+        input_dims: Shapes by input name, where the model leaves dimensions open.
         notify: Called with each notice, a line of text.
         step: Called with the title of what is done, the number of steps done and of all (0: not known).
         phrase: Writes each line of ``notify``; advice has ``options``; default: as keyword arguments.
@@ -106,6 +108,7 @@ def build(
     from xdlc.ir.files import check_readable, make_folder
     from xdlc.quant.advice import Advice
     from xdlc.quant.report import Reporter
+    from xdlc.runtime.dynamic_dims import open_problem
     from xdlc.runtime.htp.cache_verdict import device_soc
     from xdlc.runtime.input_list import folder_list
 
@@ -129,7 +132,10 @@ def build(
     else:
         check_readable(listing)
     plain, small, cached = (target / f"{stem}{end}.dlc" for end in ("", "_quantized", "_cached"))
-    model = convert(source, notify=quiet, step=step)
+    model = convert(source, input_dims=input_dims, notify=quiet, step=step)
+    if (unbound := open_problem(model)) is not None:
+        unbound.where = str(source)
+        raise unbound
     make_folder(target)
     save(model, plain)
     reporter = Reporter(page, title=source.name, progress=None)

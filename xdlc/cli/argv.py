@@ -61,6 +61,7 @@ class _Reader:
         self.named = ""  # the file that the tool reads, once it is named
         self.is_group = isinstance(command, click.Group)
         self.takes_words = self.is_group or any(isinstance(each, click.Argument) for each in command.params)
+        self.takes_flags = any(param.type is click.UNPROCESSED for param in command.params)
         called = str(ctx.info_name)
         self.is_vendors = called.startswith(vendor_flags.NAMES) and called in vendor_flags.vendor_tools()
         self.name = called if self.is_vendors else str(command.name)
@@ -154,7 +155,8 @@ class _Reader:
     def are_arguments(self) -> bool:
         """Return whether no flags follow, only arguments or a command with its words."""
         word = self.rest[0]
-        if self.takes_words and not self.is_group and re.fullmatch(r"-\d+", word) and word not in self.known:
+        is_value = re.fullmatch(r"-\d+", word) or (self.takes_flags and word.startswith("-"))
+        if self.takes_words and not self.is_group and is_value and not self.is_option(word):
             self.rest.insert(0, "--")
             return True
         return word == "--" or (self.is_group and not word.startswith("-"))

@@ -144,7 +144,8 @@ def _socs(model: Model, devices: Sequence[str]) -> tuple[list[Soc], list[str]]:
 def summary(prepared: Prepared) -> Iterator[str]:
     """Yield a line for each cache of a prepared model, and for each SoC that has none."""
     outcomes = dict.fromkeys(prepared.done, "compiled") | dict.fromkeys(prepared.kept, "kept")
-    for cache in cache_records(prepared.model):
+    order = {soc: place for place, soc in enumerate(outcomes)}
+    for cache in sorted(cache_records(prepared.model), key=lambda row: order.get(row["soc"].lower(), -1)):
         outcome = outcomes.get(cache["soc"].lower(), "there before")
         arch, size = cache.get("arch") or "of an unknown architecture", cache["bytes"]
         held = "missing from the file" if size is None else f"{size} bytes"

@@ -14,7 +14,7 @@ import click
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target, derived_path
 from xdlc.cli.params import all_of, dashed, flags_of, port_flags, stated
-from xdlc.cli.tool import Tool, has_next, notice, output, result, run_next, show, tool, written
+from xdlc.cli.tool import Tool, facts, has_next, notice, output, result, run_next, show, tool, written
 from xdlc.converter.formats import DLC, recognize
 from xdlc.converter.frontends import Frontend, find_frontend, frontends, models_of
 from xdlc.errors import UsageError
@@ -199,6 +199,7 @@ def _convert(
     source: Path, target: Path | None, dlc_version: str, options: dict[str, Any], stored: dict[str, Any]
 ) -> Path:
     from xdlc import api
+    from xdlc.cli.inspection import graph_facts
     from xdlc.cli.report import contract, host_only, inserted, user_defined
 
     if target is None and derived_path(source, ".dlc") == source:
@@ -210,6 +211,7 @@ def _convert(
             model = api.annotate(model, notify=notice, **stored)
         step("writing", 0, 0)
         api.save(model, target, dlc_version)
+    facts(graphs=[graph_facts(graph, model) for graph in model.graphs.values()])
     for line in (*contract(model, recipes=True), *inserted(model), *host_only(model), *user_defined(model)):
         show(line)
     for path in (*(target.parent / name for name in model.files), target):
@@ -243,7 +245,9 @@ def _dry_run(
 ) -> None:
     from xdlc import api
     from xdlc.cli.cost_table import show_cost
+    from xdlc.cli.inspection import graph_facts
     from xdlc.cli.problems import as_csv, as_json, lines
+    from xdlc.cli.report import contract
     from xdlc.ir.files import replace_text
 
     if target is not None:
@@ -252,7 +256,11 @@ def _dry_run(
     with bars.steps("checking"):
         report = api.check(source, target=soc, converted=models.append, **options)
     result(**asdict(report))
-    for line in lines(report, every_node=every_node):
+    ports: list[str] = []
+    for model in models if not report.problems else ():
+        result(graphs=[graph_facts(graph, model) for graph in model.graphs.values()])
+        ports += contract(model)
+    for line in lines(report, every_node=every_node, ports=ports):
         output(line)
     if target is not None:
         replace_text(target, (as_csv if target.suffix == ".csv" else as_json)(report))

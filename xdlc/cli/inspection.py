@@ -89,18 +89,22 @@ def source_nodes(model: Model) -> list[dict[str, Any]]:
 def _graph(graph: Graph, model: Model, definitions: Definitions) -> dict[str, Any]:
     ids = layer_ids(model) if graph is model.main else {op: index for index, op in enumerate(graph.ops)}
     ops = [_op(ids.get(op), op, definitions) for op in graph.ops]
+    return {**graph_facts(graph, model), "ops": ops}
+
+
+def graph_facts(graph: Graph, model: Model) -> dict[str, Any]:
+    """Describe a graph without its ops: inputs, outputs and totals."""
     static = [tensor for tensor in graph.tensors.values() if tensor.is_static]
     return {
         "name": graph.name,
         "inputs": [graph_io(tensor, model.metadata) for tensor in graph.inputs],
         "outputs": [graph_io(tensor, model.metadata, reads=True) for tensor in graph.outputs],
-        "ops": ops,
         "totals": {
-            "ops": len(ops),
+            "ops": len(graph.ops),
             "types": dict(sorted(Counter(map(_kind, graph.ops)).items())),
             "parameters": sum(tensor.size for tensor in static),
             "parameter_bytes": sum(tensor.nbytes for tensor in static),
-            "macs": sum(op["macs"] for op in ops),
+            "macs": sum(map(macs, graph.ops)),
         },
     }
 

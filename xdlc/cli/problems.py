@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from xdlc.cli import text
@@ -84,14 +84,16 @@ def _listed(names: Sequence[str], most: int) -> str:
 _BY = {"xdlc": "the converter", "vendor": "the vendor's library", "tables": "xdlc's own tables"}
 
 
-def lines(report: Report, *, every_node: bool) -> Iterator[str]:
+def lines(report: Report, *, every_node: bool, ports: Iterable[str] = ()) -> Iterator[str]:
     """Yield the lines of a report: problems, nodes if wanted, counts.
 
     Args:
         report: What ``xdlc.check`` returned.
         every_node: Show the ops of each node, and name all nodes of a problem.
+        ports: Lines with the inputs and outputs.
     """
     yield from _problems(report, every_node)
+    yield from ports
     if every_node and report.nodes:
         yield ""
         yield from node_table("nodes", [(row.node, row.op, row.ops, row.reason) for row in report.nodes])

@@ -24,6 +24,7 @@ from xdlc.ir import HOST_PACKAGE, Model, Op
 from xdlc.ir.files import replace_text
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import called
+from xdlc.runtime.dynamic_dims import open_problem
 from xdlc.runtime.htp.unsupported_op import is_quantized
 
 NATIVE, HOST = "qti.aisw", "xdlc"
@@ -233,7 +234,8 @@ def in_short(model: Model, source: Path) -> Iterator[str]:
         step = f"run {path} -l samples.txt --runtime htp --soc {quote(text.clean(soc))}"
     count = sum("D" in runtimes(op).split() for op in ops)
     yield f"{count} of {len(ops)} ops on HTP, by xdlc's tables; {'quantized' if is_ready else 'float'}"
-    yield f"next: xdlc {step}"
+    unbound = open_problem(model)
+    yield f"next: {unbound.fix}" if unbound is not None else f"next: xdlc {step}"
 
 
 def inserted(model: Model) -> Iterator[str]:

@@ -418,6 +418,8 @@ def print_json(ctx: click.Context, error: XdlcError | None = None) -> None:
         problems = each_problem(error) if error is not None else ()
         rows = [{name: getattr(problem, name) for name in names} for problem in problems]
         content["problems"] = [*content.get("problems", ()), *rows]
+        files = filter(os.path.isfile, content.get("written", ()))
+        content["sizes"] = {path: os.path.getsize(path) for path in files}
         click.echo(json.dumps(content, indent=2, default=str))
         content.clear()  # a tool that runs then has the same
 

@@ -143,7 +143,9 @@ def spelled(ctx: click.Context, name: str, value: Any) -> str:
     commands = [_tool(verb)] if verb else chain([ctx.command], map(_tool, _TOOLS))
     flag = next(filter(None, (flag_of(command, option) for command in commands)), dashed(f"--{option}"))
     if verb:
-        model = "net.onnx" if verb == "convert" else "net.dlc"
+        source = str(ctx.params.get("source"))
+        model = quote(source) if source.endswith(".dlc") else "net.dlc"
+        model = "net.onnx" if verb == "convert" else model
         return f"xdlc {verb} {model} {flag} {_text(value)}".rstrip()
     return as_called(flag, _text(value), ctx=ctx)
 

@@ -49,18 +49,19 @@ _AGAIN = "get the model file itself"
 _SOURCE = "convert the model that it came from"
 _UNPACK = "unpack it, and pass the .onnx file inside"
 
-ONNX = Format("an ONNX model", "convert it: `xdlc convert FILE`")
-TFLITE = Format("a TensorFlow Lite model", "convert it: `xdlc convert FILE`")
-SAVED_MODEL = Format("a TensorFlow SavedModel", "convert it: `xdlc convert FILE`")
-GRAPH_DEF = Format("a TensorFlow GraphDef", "convert it: `xdlc convert FILE`")
-META_GRAPH = Format("a TensorFlow MetaGraph", "convert it: `xdlc convert FILE`")
+_CONVERT = "convert it: `xdlc convert FILE`; --dry-run shows its inputs and writes nothing"
+ONNX = Format("an ONNX model", _CONVERT)
+TFLITE = Format("a TensorFlow Lite model", _CONVERT)
+SAVED_MODEL = Format("a TensorFlow SavedModel", _CONVERT)
+GRAPH_DEF = Format("a TensorFlow GraphDef", _CONVERT)
+META_GRAPH = Format("a TensorFlow MetaGraph", _CONVERT)
 CHECKPOINT = Format(
     "a TensorFlow checkpoint, which has weights and no graph",
     "pass the .meta file next to it",
 )
-KERAS = Format("a Keras model", "convert it: `xdlc convert FILE`")
-TORCH_SCRIPT = Format("a TorchScript model", "convert it: `xdlc convert FILE`")
-TORCH_EXPORT = Format("a program of torch.export", "convert it: `xdlc convert FILE`")
+KERAS = Format("a Keras model", _CONVERT)
+TORCH_SCRIPT = Format("a TorchScript model", _CONVERT)
+TORCH_EXPORT = Format("a program of torch.export", _CONVERT)
 TORCH_CHECKPOINT = Format("a PyTorch checkpoint, which has weights and no graph", _WEIGHTS)
 TORCH_COMPILED = Format("a package of AOTInductor, which has compiled code and no graph", _TORCH)
 TORCH_BYTECODE = Format("a TorchScript model for the lite interpreter without its source code", _TORCH)

@@ -212,6 +212,9 @@ def _cost(
     weights = sum(tensor.nbytes for tensor in static)
     work = sum(map(macs, ops))
     reason = _reason(name, ops, kernels, work, weights, soc)
+    dearest = max(ops, key=macs, default=None)
+    if dearest is not None and dearest is not ops[0]:
+        reason = f"for {dearest.type} {dearest.name!r}: {reason}"
     fused = tuple(op.name for op in ops if op.name != name)
     return OpCost(name, kind, nodes, fused, engines, traffic, spilled, filled, work, weights, reason)
 

@@ -14,7 +14,7 @@ from xdlc.cost.times import Milliseconds
 from xdlc.errors import ConstraintError, XdlcError
 from xdlc.ir.files import csv_text
 
-SCHEMA = "xdlc.cost/1"
+SCHEMA = 1
 COLUMNS = (
     "graph",
     "soc",

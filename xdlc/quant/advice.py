@@ -239,7 +239,7 @@ def _grade(figure: Figure) -> str:
 def _advice(remedies: Remedies, figure: Figure) -> Advice:
     """Return advice about an output; no bits while samples or a UDO are at fault."""
     if remedies.calibration.problems:
-        return Advice(f"the calibration samples are wrong: {remedies.calibration.problems[0]}")
+        return Advice(f"the calibration samples are wrong: {remedies.calibration.problems[0].text}")
     narrow = narrow_udo(remedies.plan.main, figure.output)
     if narrow is not None:
         return Advice(
@@ -284,7 +284,7 @@ def check_figures(remedies: Remedies, least: float | None, phrase: Phrase) -> No
         return
     if remedies.calibration.doubt:
         problem = f"{spell('fail_below')} has no figures to judge by: {remedies.calibration.doubt}"
-        fix = f"use samples of the real input, or name some as {spell('report_list')}"
+        fix = f"{remedies.calibration.problems[0].fix}, or name other samples as {spell('report_list')}"
         raise ConstraintError(problem, where="calibration samples", fix=fix)
     problems, remedies = [], remedies.for_least(least)
     for figure in remedies.figures:

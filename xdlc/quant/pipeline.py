@@ -387,7 +387,7 @@ def _calibrate(plan: Plan, samples: Samples, engine: Engine) -> tuple[Plan, Cali
     summary = SampleSummary(plan.graph, plan.model.metadata.get("layouts", {}))
     calibration = calibrated(plan, samples, engine, summary)
     faults = find_faults(plan, calibration, engine, summary)
-    calibration.problems = [fault.text for fault in faults if fault.is_problem]
+    calibration.problems = [fault for fault in faults if fault.is_problem]
     plan = plan.noted(*summary.lines(), *map(str, faults))
     plan = widen_mixed_scales(plan, calibration)
     return widen_residual(plan, calibration), calibration

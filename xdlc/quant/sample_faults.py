@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from shlex import quote
 from typing import TYPE_CHECKING, TypeAlias
 
+from xdlc.errors import UsageError
 from xdlc.ir import Graph, Role, ScaleOffset, Tensor
 from xdlc.ir.dtype import UFIXED8, UFIXED16
 from xdlc.opdefs.traits import traits
@@ -18,7 +20,7 @@ from xdlc.quant.existing_encodings import given_bits
 from xdlc.quant.op_specs import is_real
 from xdlc.quant.ranges import Range, representable
 from xdlc.quant.sample_summary import InputSummary, Picture, SampleSummary, readers
-from xdlc.quant.samples import is_held_out
+from xdlc.quant.samples import Sample, is_held_out
 
 if TYPE_CHECKING:
     import numpy as np
@@ -77,7 +79,7 @@ class Fault:
     @property
     def is_problem(self) -> bool:
         """Whether this fault makes the figures meaningless."""
-        return self.is_certain or self.kind == "noise"
+        return self.kind == "noise" or (self.is_certain and self.kind != "few")
 
     def __str__(self) -> str:
         """Return the line for people."""
@@ -100,6 +102,22 @@ def find_faults(plan: Plan, calibration: Calibration, engine: Engine, summary: S
         if not entry.is_constant:
             faults += _contents(entry, plan.graph, respond)
     return [*faults, *_near_copies(calibration, summary)]
+
+
+def misfits(graph: Graph, samples: Iterable[Sample]) -> list[Fault]:
+    """Return the faults of samples to run: another scale or layout than the input."""
+    summary = SampleSummary(graph, {})
+    for number, sample in enumerate(samples):
+        with suppress(UsageError):  # the session refuses it
+            summary.add(number, sample)
+    entries = [entry for entry in summary.inputs.values() if entry.count and is_real(entry.tensor)]
+    return [
+        fault
+        for entry in entries
+        if not entry.is_constant
+        for fault in _contents(entry, graph, lambda _: (math.nan, math.nan))
+        if fault.is_certain and fault.kind in ("scale", "layout", "turned")
+    ]
 
 
 def _counts(summary: SampleSummary) -> Iterator[Fault]:

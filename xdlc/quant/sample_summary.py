@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from xdlc.errors import UsageError, XdlcError
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.opdefs.traits import traits
-from xdlc.quant.op_specs import single_name
+from xdlc.quant.op_specs import is_real, single_name
 from xdlc.quant.ranges import NOTHING, Range
 from xdlc.runtime.cpu import feed
 
@@ -51,7 +51,7 @@ class Picture:
     def of(cls, tensor: Tensor) -> Picture | None:
         """Return the axes of an input that may be a picture; None: it is not, or unclear."""
         sides = tensor.shape[1:] if tensor.rank == 4 else tensor.shape
-        if len(sides) != 3 or not tensor.dtype.is_float:
+        if len(sides) != 3 or not is_real(tensor):
             return None
         is_planar = sides[0] in COLOURS
         channels, rows, columns = sides if is_planar else (sides[2], *sides[:2])

@@ -56,7 +56,7 @@ def open_problem(model: Model) -> ConstraintError | None:
     stays = f" keep {kept} of {len(ops)} ops on the host, and" if kept else ":"
     return ConstraintError(
         f"dynamic dimensions ({shapes}){stays} HTP supports fixed ones only",
-        fix=f"bind them when converting, for example with {_options(inputs, symbols)}",
+        fix=f"bind dynamic dimensions when converting, for example with {_options(inputs, symbols)}",
         node=inputs[0].name,
         op="input",
         code="XD105",

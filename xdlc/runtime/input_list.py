@@ -43,6 +43,7 @@ FIX_PATH = "correct the path; relative paths start from the current folder"
 MOST_BYTES, MOST_LINES, MOST_PROBLEMS = 16 << 20, 200_000, 1000
 SUFFIXES = (".npy", ".raw", ".bin")
 """Files of a folder that are samples."""
+PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".webp")
 MOST_QUOTED = 1 << 20
 """Characters of all lines with quotes, which are divided slowly."""
 _DIGITS = re.compile(r"(\d+)")
@@ -242,22 +243,32 @@ def folder_list(folder: Path) -> str:
         StorageError: If the folder cannot be read.
     """
     try:
-        names = [file for file in folder.iterdir() if file.suffix in SUFFIXES]
+        files = list(folder.iterdir())
     except OSError as error:
         problem = f"cannot be read: {error.strerror or error}"
         raise StorageError(problem, where=str(folder), fix="check its permissions", code="XD801") from error
+    names = [file for file in files if file.suffix in SUFFIXES]
     names.sort(
         key=lambda file: [int(part) if part.isdecimal() else part for part in _DIGITS.split(file.name)]
     )
     if not names:
+        for file in files:
+            _refuse_picture(file, str(folder))
         fix = f"name a folder of files that end in {', '.join(SUFFIXES)}, or a list of samples"
         raise UsageError("the folder has no samples", where=str(folder), fix=fix, code="XD205")
     return "".join(f"{shlex.quote(str(file))}\n" for file in names)
 
 
+def _refuse_picture(path: Path, where: str) -> None:
+    if path.suffix.lower() in PICTURES:
+        fix = f'resize and scale it as in training, and write numpy.save("{path.stem}.npy", array)'
+        raise UsageError(f"{path.name} is a picture; samples are arrays", where=where, fix=fix, code="XD206")
+
+
 def _text(path: Path) -> str:
     if os.path.isdir(path):
         return folder_list(path)
+    _refuse_picture(path, str(path))
     data = read_bytes(path, MOST_BYTES)
     if len(data) > MOST_BYTES:
         raise UsageError(f"the input list has more than {MOST_BYTES} bytes", where=str(path), fix="divide it")
@@ -360,6 +371,7 @@ def _size(path: Path, where: str) -> int:
 
 def _checked(path: Path, tensor: Tensor, native: bool, where: str) -> InputFile:
     size = _size(path, where)
+    _refuse_picture(path, where)
     if path.suffix == ".npy":
         return _checked_npy(path, tensor, native, where)
     is_stored = native or array_files.holds_integers(tensor)

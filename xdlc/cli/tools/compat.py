@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 
@@ -12,10 +13,12 @@ import click
 from xdlc.cli import params, text, vendor_flags
 from xdlc.cli.output_path import storage_errors
 from xdlc.cli.tool import group, output, show, tool
-from xdlc.cli.usage_errors import flag_of
+from xdlc.cli.usage_errors import flag_of, nearest_option
 from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
 
 _MARK = "# launcher of xdlc compat"
+_SHOWN = {vendor_flags.VOID: "ignored", vendor_flags.LATER: "becomes"}
+"""Kinds of flags by words that users know."""
 
 
 @tool("install")
@@ -61,27 +64,60 @@ def install(folder: Path, tools: tuple[str, ...], force: bool) -> None:
 
 
 @tool("flags")
-@click.argument("name", metavar="TOOL")
-def flags(name: str) -> None:
-    """List the name of each flag of a vendor's tool in xdlc, or why it has none."""
+@click.argument("words", metavar="TOOL|FLAG..", nargs=-1, required=True, type=click.UNPROCESSED)
+def flags(words: tuple[str, ...]) -> None:
+    """List the name of each flag of a vendor's tool in xdlc, or why it has none.
+
+    With a flag, prints its line alone. Without a tool, prints a line for all tools that have the flag.
+    """
+    flag = next((word for word in words if word.startswith("-")), None)
+    names = [word for word in words if word != flag]
     tools = vendor_flags.vendor_tools()
-    if name not in tools:
-        raise _unknown(name)
-    if lacking := vendor_flags.missing(name):
-        output(str(lacking))
+    for name in names:
+        if name not in tools:
+            raise _unknown(name)
+        if lacking := vendor_flags.missing(name):
+            output(str(lacking))
+            return
+    if flag is not None:
+        _show_flag(flag, names or [name for name, counterpart in tools.items() if counterpart])
         return
-    section = vendor_flags.sections()[name]
-    output(f"{name}: {section['tool']}")
-    if "note" in section:
-        output(f"  {section['note']}")
-    module = section["tool"].removeprefix("xdlc-").removeprefix("xconv-").replace("-", "_")
-    command = import_module(f"xdlc.cli.tools.{module}").main
-    rows = [
-        (entry.flag, entry.kind, entry.meaning or flag_of(command, entry.flag.lstrip("-")) or "")
-        for entry in vendor_flags.entries(name).values()
-    ]
-    for line in text.table(("flag", "", "meaning"), sorted(rows), (36, 8)):
-        output(line)
+    for name in names:
+        section = vendor_flags.sections()[name]
+        output(f"{name}: {section['tool']}")
+        if "note" in section:
+            output(f"  {section['note']}")
+        for line in text.table(("flag", "", "meaning"), sorted(_rows(name)), (36, 8)):
+            output(line)
+
+
+def _rows(name: str) -> Iterator[tuple[str, str, str]]:
+    """Yield each flag of a vendor's tool, what becomes of it, and its meaning."""
+    module = str(vendor_flags.vendor_tools()[name]).removeprefix("xdlc-").removeprefix("xconv-")
+    command = import_module(f"xdlc.cli.tools.{module.replace('-', '_')}").main
+    for entry in vendor_flags.entries(name).values():
+        meaning = entry.meaning or flag_of(command, entry.flag.lstrip("-")) or ""
+        yield entry.flag, _SHOWN.get(entry.kind, entry.kind), meaning
+
+
+def _show_flag(flag: str, names: Sequence[str]) -> None:
+    """Print the meaning of a flag, once for all tools that share it.
+
+    Raises:
+        UsageError: If no tool has it.
+    """
+    tools_of: dict[tuple[str, str, str], list[str]] = {}
+    rows = [(row, name) for name in names for row in _rows(name)]
+    for row, name in rows:
+        if params.dashed(row[0]) == params.dashed(flag):
+            tools_of.setdefault(row, []).append(name)
+    if not tools_of:
+        where = names[0] if len(names) == 1 else "the vendor's tools"
+        nearest = nearest_option(flag, [params.dashed(row[0]) for row, _ in rows])
+        fix = nearest or "xdlc compat flags TOOL lists all flags"
+        raise UsageError(f"no flag {flag!r} of {where}", fix=fix, code="XD201")
+    for row, tools in tools_of.items():
+        output(f"{'  '.join(row)}  ({', '.join(tools)})")
 
 
 def _launcher(name: str) -> str:

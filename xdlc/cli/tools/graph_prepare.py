@@ -178,7 +178,7 @@ def main(
         )
     for text in prepared.notices:
         notice(text)
-    facts(caches=cache_records(prepared.model))
+    facts(socs=prepared.done, failed=prepared.failed, caches=cache_records(prepared.model))
     for line in summary(prepared):
         show(line)
     if prepared.done and target is not None:
@@ -280,7 +280,9 @@ def _show_verdicts(
     devices = list(dict.fromkeys(map(device_soc, check or (DEFAULT_SOC,))))
     model = api.load(source)
     rows = table(model, devices, outputs=outputs or None, modes=[mode or "permissive"], sdk=sdk)
-    for line in table_lines({"verdicts": [row.words() for row in rows], "without_htp": []}):
+    verdicts = [row.words() for row in rows]
+    facts(verdicts=verdicts)
+    for line in table_lines({"verdicts": verdicts, "without_htp": []}):
         output(line)
     for soc in devices if any(map(has_control_flow, model.graphs.values())) else ():
         for line in judge(model, soc).inner:

@@ -17,7 +17,7 @@ from xdlc.errors import UsageError, raise_all
 @tool("xdlc-info")
 @params.DLC
 @click.option("--ops", "with_ops", is_flag=True, help="Show each op with its tensors and parameters.")
-@click.option("-b", "--brief", is_flag=True, help="Omit the ops. This is the default without --ops.")
+@click.option("-b", "--brief", is_flag=True, help="Omit the ops, as xdlc info does without --ops.")
 @click.option("-d", "--encodings", is_flag=True, help="Show the encoding of every tensor.")
 @click.option("-t", "--trace", is_flag=True, help="Show the source nodes that each op comes from.")
 @click.option(
@@ -92,9 +92,9 @@ def main(
     totals = {graph["name"]: graph["totals"] for graph in content["graphs"]} if table else {}
     rows = op_table.rows(model, content) if table else ()
     tables = {name: op_table.lines(table_rows, totals[name]) for name, table_rows in rows}
-    is_vendors = str(click.get_current_context().info_name).startswith(NAMES)
-    shows_ops = (is_vendors or with_ops or encodings or trace or table) and not brief
-    for line in () if is_vendors else in_short(model, source):
+    is_former = str(click.get_current_context().info_name).startswith((*NAMES, "xdlc-info"))
+    shows_ops = (is_former or with_ops or encodings or trace or table) and not brief
+    for line in () if is_former else in_short(model, source):
         output(line)
     for line in report(content, ops=shows_ops, encodings=encodings, trace=trace, tables=tables):
         output(line)

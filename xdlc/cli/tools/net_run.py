@@ -15,7 +15,7 @@ import click
 from xdlc.cli import bars, output_path, params
 from xdlc.cli.params import all_of, flags_of, kernel_flags
 from xdlc.cli.quant_flow import in_command
-from xdlc.cli.tool import command_line, note, notice, result, show, tool, written
+from xdlc.cli.tool import command_line, facts, note, notice, result, show, tool, warn, written
 from xdlc.errors import UsageError
 from xdlc.options import DEFAULT_SOC, options_of
 from xdlc.options.quantizing import QuantizeOptions
@@ -32,8 +32,9 @@ _PER_OP = ("moderate", "detailed")
 """Levels of profiling that time ops."""
 _QUANTIZING = (
     "accuracy", "act_bitwidth", "weights_bitwidth", "act_bitwidth_of", "float_ops", "min_sqnr", "algorithms",
+    "input_dims",
 )  # fmt: skip
-"""Options of quantizing that advice names."""
+"""Options of quantizing that advice names, and that bind dimensions."""
 
 
 @tool(
@@ -61,6 +62,7 @@ _QUANTIZING = (
     "--svg", type=params.OUTPUT_FILE, help="With --samples: draw the way of the model to this file."
 )
 @flags_of(QuantizeOptions, without=options_of(QuantizeOptions).keys() - set(_QUANTIZING))
+@params.INPUT_DIMS
 @params.output(
     "Write the results to this folder.",
     "--output-dir",
@@ -170,8 +172,8 @@ def main(
     """
     quantizing = params.stated({name: options.pop(name) for name in _QUANTIZING})
     if quantizing and samples is None:
-        flags = ", ".join(params.dashed(f"--{name}") for name in quantizing)
-        raise UsageError(f"{flags} requires --samples", fix="add --samples, or use xdlc quantize")
+        flags = ", ".join(param.opts[-1] for param in params.typed(quantizing))
+        raise UsageError(f"{flags} requires --samples", fix="add --samples, or use xdlc convert and quantize")
     if svg is not None and samples is None:
         raise UsageError("--svg draws the steps of --samples", fix="omit --svg, or add --samples")
     if samples is not None:
@@ -220,14 +222,13 @@ def main(
     named = {name: options.pop(name) for name in options_of(KernelOptions)}
     with api.kernels(model, **named) as kernels:
         folders = {} if [*lists.values()] == [input_list] else output_path.paths_of(lists, "graph")
-        for graph, path in lists.items():
-            _run(
-                model.with_main(graph),
-                path,
-                output_dir / folders.get(graph, ""),
-                chosen,
-                {**options, "source": source, "stored": stored, "kernels": kernels, "running": lists.keys()},
-            )
+        options |= {"source": source, "stored": stored, "kernels": kernels, "running": lists.keys()}
+        facts(
+            runs=[
+                _run(model.with_main(graph), path, output_dir / folders.get(graph, ""), chosen, options)
+                for graph, path in lists.items()
+            ]
+        )
         for unused in kernels.unused():
             notice(f"{unused} is unused: it implements no op of the model")
 
@@ -307,15 +308,20 @@ def _read(model: Model, listing: Path, options: Mapping[str, Any], optional: Col
     return read_input_list(listing, model.main, native=native, optional=optional)
 
 
-def _run(model: Model, listing: Path, target: Path, chosen: Runtime, options: Mapping[str, Any]) -> None:
-    """Run the main graph on the inferences of a list."""
+def _run(
+    model: Model, listing: Path, target: Path, chosen: Runtime, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Run the main graph on the inferences of a list; return facts about it."""
     from xdlc.ir.files import replace_text
     from xdlc.prepare.edit.outputs import extra_outputs
+    from xdlc.quant.sample_faults import FEW, misfits
     from xdlc.runtime.profile import Profiler
     from xdlc.runtime.states import next_values
 
     native = options["native_out"]
     inputs = _read(model, listing, options, next_values(model))
+    for fault in misfits(model.main, (inference.feeds() for inference in inputs.inferences[:FEW])):
+        warn(f"samples: {fault.text}; {fault.fix}")
     extra = extra_outputs(
         model,
         [*options["tensors"], inputs.tensors],
@@ -358,6 +364,14 @@ def _run(model: Model, listing: Path, target: Path, chosen: Runtime, options: Ma
     show(
         f"written: {target}/Result_0 to Result_{done - 1}{repeated}" if done else f"nothing written{repeated}"
     )
+    return {
+        "graph": model.main.name,
+        "runtime": chosen.name,
+        "folder": str(target),
+        "results": done,
+        "inferences": number,
+        "host_milliseconds": 1e3 * profile.seconds,
+    }
 
 
 def _forecast(first: float, count: int) -> None:

@@ -155,7 +155,7 @@ def _with_caches(
         return model, each_problem(error), []
     for text in prepared.notices:
         notice(text)
-    facts(caches=cache_records(prepared.model))
+    facts(socs=prepared.done, failed=prepared.failed, caches=cache_records(prepared.model))
     return prepared.model, by_cause(prepared), summary(prepared)
 
 

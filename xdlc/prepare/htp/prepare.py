@@ -41,7 +41,7 @@ class Prepared:
 
     Attributes:
         model: A copy of the model with a cache for each SoC that was compiled or kept.
-        done: Names of the SoCs that have their cache, by id.
+        done: Names of the SoCs that have their cache, in the order of the request.
         problems: Why the others have none.
         kept: Names of the SoCs whose cache was there already.
         failed: Names of the SoCs that have none, in the order of ``problems``.
@@ -195,7 +195,7 @@ def prepare_all(
         BackendError: If the vendor's package is missing.
     """
     _check_options(vtcm_override, optimization_level, num_hvx_threads, jobs, timeout, verify_budget)
-    requested = targets(
+    named = targets(
         socs,
         htp_archs,
         vtcm_override=vtcm_override,
@@ -205,6 +205,7 @@ def prepare_all(
         share_weights=share_weights,
         share_graph_weights=share_graph_weights,
     )
+    requested = sorted(named, key=lambda target: target.soc.id)  # their order does not change the result
     library_folder()
     result = model.clone() if isinstance(model, Model) else load(model)
     if not result.graphs:
@@ -264,7 +265,8 @@ def prepare_all(
         work.do(jobs or processors(), step, len(requested))
         prepared = _stored(result, work, "htp_archs" if htp_archs else "htp_socs", args, check)
     notices += [_FORGOTTEN] if forgotten else []
-    return replace(prepared, notices=(*prepared.notices, *notices))
+    done = tuple(target.name for target in named if target.name in prepared.done)
+    return replace(prepared, done=done, notices=(*prepared.notices, *notices))
 
 
 def _expansions(model: Model, targets: Sequence[Target]) -> list[str]:

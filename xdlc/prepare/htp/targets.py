@@ -41,7 +41,7 @@ def targets(
     share_weights: bool,
     share_graph_weights: bool = False,
 ) -> list[Target]:
-    """Return the compile targets, sorted by id of the SoCs.
+    """Return the compile targets, in the order of the SoCs.
 
     A cache runs on SoCs of its architecture and later ones that have as much VTCM as it plans for.  One
     for an architecture is therefore compiled for the architecture only, and plans for the smallest VTCM
@@ -89,7 +89,7 @@ def targets(
                 arch_only=bool(archs),
             ),
         )
-        for soc, vtcm_mb in sorted(chosen.items(), key=lambda item: item[0].id)
+        for soc, vtcm_mb in chosen.items()
     ]
 
 

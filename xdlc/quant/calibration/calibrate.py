@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from xdlc.quant.plan import Plan
+    from xdlc.quant.sample_faults import Fault
     from xdlc.quant.sample_summary import SampleSummary
     from xdlc.runtime.udo import Kernels
 
@@ -140,7 +141,7 @@ class Calibration:
         holds_out: Whether samples are held out, to be measured under the ranges of the others.
         has_own_list: Whether ``measured`` are samples of the user's that did not calibrate.
         compared: Samples that the range method is chosen by.
-        problems: What is wrong with the samples, one line each: no bits repair that.
+        problems: What is wrong with the samples: no bits repair that.
         ranges: Ranges that methods chose by ``statistics``: many decisions are made in search of the best.
     """
 
@@ -153,7 +154,7 @@ class Calibration:
     holds_out: bool = False
     has_own_list: bool = False
     compared: list[KeptSample] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    problems: list[Fault] = field(default_factory=list)
     ranges: dict[tuple[Tensor, str, Grid], Range] = field(default_factory=dict, init=False)
     _parts: list[Part] = field(default_factory=list, init=False)
 
@@ -169,7 +170,7 @@ class Calibration:
     @property
     def doubt(self) -> str:
         """Why figures of these samples tell nothing; empty: they are fit to judge by."""
-        return "" if self.has_own_list else next(iter(self.problems), "")
+        return "" if self.has_own_list or not self.problems else self.problems[0].text
 
     def judge(
         self, graph: Graph, kinds: Mapping[str, str], samples: Sequence[KeptSample] | None = None
