@@ -31,15 +31,15 @@ def debug(
     samples: Iterable[Mapping[str, Array] | Array] | PathLike,
     **options: Unpack[DebugOptions],
 ) -> DebugReport:
-    """Compare two engines tensor by tensor, and name the first op that is wrong.
+    """Compare two engines tensor by tensor, and return the first wrong op.
 
     Args:
         model: The model, or the path of a DLC.
-        samples: Feeds, as for ``quantize``.
+        samples: Feeds, in the forms of ``samples`` of ``quantize``.
         **options: The engines, and what counts as wrong.
 
     Raises:
-        UsageError: If an engine is not known or not installed, or does not fit the model.
+        UsageError: If xdlc does not know an engine, it is not installed, or it does not fit the model.
         BackendError: If an engine fails.
         StorageError: If a file cannot be read.
     """
