@@ -90,7 +90,7 @@ def check_plugin(
         tolerance: Largest allowed difference of two kernels, relative to the largest element.
 
     Raises:
-        XdlcError: If the plugin or an input is missing, the plugin is incomplete, or a number is out of range.
+        XdlcError: If the plugin or an input is missing or incomplete, or a number is out of range.
     """
     import numpy
 
