@@ -5,7 +5,8 @@
     python -m scripts.gallery --write                         # write the pages from docs/gallery.json
 
 Each model is converted, quantized with 8-bit and with 16-bit activations, prepared and planned for one SoC,
-in a process with a time limit.  The corpus has the models, and data sets for some of them.
+in a process with a time limit.  The corpus has the models, and data sets for some of them.  A row has the
+verdict and the picture of the 8-bit report (docs/gallery), which hold no weights and no values of samples.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from typing import Any
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
-FIGURES, PAGE, HOME = (ROOT / "docs" / name for name in ("gallery.json", "gallery.md", "index.md"))
+FIGURES, PAGE, HOME, PICTURES = (
+    ROOT / "docs" / name for name in ("gallery.json", "gallery.md", "index.md", "gallery")
+)
 SOC = "sm8650"
 SECONDS = 420
 CALIBRATION, JUDGED = 24, 24
@@ -111,7 +114,9 @@ MODELS = {
     "Keyword spotting, SavedModel": Network(
         "tensorflow_savedmodel/mlperf_kws_ref", "kws", "12 spoken words", 1, 0, (1, 49, 10, 1), "input_1"
     ),
-    "MNIST, dense": Network("tensorflow/mnist_nns/mnist.pb", "digit", "digits", 1, 0, (1, 784), "input"),
+    "MNIST, dense": Network(
+        "tensorflow/mnist_nns/mnist.pb", "digit", "digits", 1 / 255, 0, (1, 784), "input"
+    ),
     "BlazeFace": Network(
         "tflite/mediapipe_face_detection_short_range/face_detection_short_range.tflite",
         "image",
@@ -257,10 +262,12 @@ def crop(path: Path, shape: Sequence[int], rng: np.random.Generator, *, words: b
     return np.asarray(values.transpose(2, 0, 1) if is_first else values)[None]
 
 
-def measure(network: Network, corpus: Path) -> dict[str, Any]:
-    """Return the figures of a model."""
+def measure(title: str, corpus: Path) -> dict[str, Any]:
+    """Return the figures of a model, and write the picture of its report."""
     import xdlc
+    from xdlc.quant.report import Reporter, write
 
+    network, reporter = MODELS[title], Reporter(title=title)
     options: dict[str, Any] = {"input_dims": {network.name: network.dims}} if network.dims else {}
     if network.weights:
         options["weights"] = corpus / network.weights
@@ -274,8 +281,12 @@ def measure(network: Network, corpus: Path) -> dict[str, Any]:
     if labels is not None:
         labels = labels[CALIBRATION:]
         facts["float"] = _met(expected, labels)
+    notes: list[str] = []
     for bits in (8, 16):
-        quantized = xdlc.quantize(model, calibration, act_bitwidth=bits)
+        reporting: Any = (
+            {"report": reporter, "report_list": judged, "notify": notes.append} if bits == 8 else {}
+        )
+        quantized = xdlc.quantize(model, calibration, act_bitwidth=bits, **reporting)
         results = _run(quantized, judged)
         facts[f"a{bits}"] = {"db": _db(expected, results)}
         if labels is not None:
@@ -285,7 +296,18 @@ def measure(network: Network, corpus: Path) -> dict[str, Any]:
             facts[f"a{bits}"]["same"] = float(np.mean(same))
         if bits == 8:
             facts |= _prepared(quantized)
+    for note in notes:
+        print(note, file=sys.stderr)
+    facts["verdict"] = next(note for note in notes if note.startswith("verdict: "))
+    assert reporter.result is not None
+    PICTURES.mkdir(exist_ok=True)
+    write(reporter.result, PICTURES / f"{slug(title)}.svg")
     return facts
+
+
+def slug(title: str) -> str:
+    """Return the anchor of a heading, as GitHub and MyST make it."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
 def _bytes(path: Path) -> int:
@@ -349,14 +371,26 @@ def _prepared(model: Any) -> dict[str, Any]:
 def page(rows: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the page of the gallery."""
     lines = _ABOUT.format(soc=SOC.upper(), calibration=CALIBRATION, judged=JUDGED).splitlines()
+    reports: list[str] = []
     for title, network in MODELS.items():
         facts = rows.get(title, {})
         framework = _FRAMEWORKS.get(network.file.split("/")[0], "TensorFlow")
         if "a16" not in facts:
             continue
-        cells = [title, framework, network.task, *_quality(facts), *_on_htp(facts)]
+        name = title
+        if "verdict" in facts:
+            name, file = f"[{title}](#{slug(title)})", f"{PICTURES.name}/{slug(title)}.svg"
+            verdict = facts["verdict"].removeprefix("verdict: ")
+            reports += ["", f"## {title}", "", f"8 bits: {verdict}.", *_lacking(facts)]
+            reports += ["", f"![Error so far of each op, and the bytes that it moves: {title}]({file})"]
+        cells = [name, framework, network.task, *_quality(facts), *_on_htp(facts)]
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *reports]) + "\n"
+
+
+def _lacking(facts: Mapping[str, Any]) -> list[str]:
+    """Return why a model has no cost, if it has none."""
+    return [] if "cost" not in facts else ["", f"xdlc cost stops: {facts['cost'].split(': ', 2)[-1]}."]
 
 
 _ABOUT = """\
@@ -374,6 +408,7 @@ _ABOUT = """\
 
 xdlc calibrates with {calibration} samples and judges other samples: {judged} photos, photos with words or drawn digits, or the rest of a
 data set. Models marked * get random numbers: ignore their dB.
+A click on a model shows the verdict and the picture of its report. The report measures the input of a Softmax, so its dB differ.
 
 | model | source | it finds | 8-bit | 16-bit | task | ops on HTP | source, DLC, cache (KiB) | M MACs | DRAM (KiB) | time (ms) |
 |---|---|---|---:|---:|---|---|---|---:|---:|---|
@@ -446,7 +481,7 @@ def main() -> int:
         return 0
     corpus = Path(os.environ["XDLC_CORPUS"])
     if options.one:
-        print(json.dumps(measure(MODELS[options.one], corpus)))
+        print(json.dumps(measure(options.one, corpus)))
         return 0
     rows = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
     wanted = [part.lower() for part in options.models]
@@ -466,6 +501,7 @@ def _measured(title: str) -> dict[str, Any]:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False)
     except subprocess.TimeoutExpired:
         return {"error": f"not done in {SECONDS} s"}
+    print(done.stderr, end="", file=sys.stderr)
     if done.returncode:
         return {"error": (done.stderr.strip().split("\n") or ["?"])[-1]}
     facts: dict[str, Any] = json.loads(done.stdout.strip().split("\n")[-1])
