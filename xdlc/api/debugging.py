@@ -55,7 +55,7 @@ def debug(
     notify, others = options.get("notify"), outer_graphs(whole)[1:]
     if others and notify is not None and options.get("graph") is None:
         listed = ", ".join(other.name for other in others)
-        notify(f"graph {graph.name!r} is compared; {spell('graph')} names another one: {listed}")
+        notify(f"graph {graph.name!r} is compared; {spell('graph')} names another graph: {listed}")
     named = read_samples(samples, graph, optional=next_values(source))
     most = options.get("samples_most", SAMPLES)
     stored = None if isinstance(samples, str | os.PathLike) else list(islice(named, most))

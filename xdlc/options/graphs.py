@@ -315,14 +315,14 @@ class CompileOptions(TypedDict, total=False):
     share_weights: Annotated[
         bool,
         Option(
-            "Share weights between caches of several SoCs. Such caches run on devices, not on the emulation.",
+            "Share weights between caches of several SoCs. The emulation cannot run these caches.",
             default=False,
         ),
     ]
     share_graph_weights: Annotated[
         bool,
         Option(
-            "Keep weights of several graphs once. Such caches run on devices, not on the emulation.",
+            "Keep weights of several graphs once. The emulation cannot run these caches.",
             default=False,
         ),
     ]
