@@ -411,7 +411,7 @@ data set. Models marked * get random numbers: ignore their dB.
 A click on a model shows the verdict and the picture of its report. The report measures the input of a Softmax, so its dB differ.
 
 | model | source | it finds | 8-bit | 16-bit | task | ops on HTP | source, DLC, cache (KiB) | M MACs | DRAM (KiB) | time (ms) |
-|---|---|---|---:|---:|---|---|---|---:|---:|---|
+|---|---|---|---:|---:|---|---:|---|---:|---:|---|
 """  # noqa: E501
 
 

@@ -164,8 +164,8 @@ class ConvertOptions(BoundaryOptions, SymbolOptions, total=False):
     set_inputs: Annotated[
         Mapping[str, Any] | None,
         Option(
-            "Fix an input to a number, a list like [1,2,3] or an .npy file, and fold constants. The DLC has "
-            "no such input. A single number fills an input of known shape.",
+            "Fix an input to a number, a list like [1,2,3] or an .npy file, and fold constants. The DLC "
+            "then lacks this input. A single number fills an input of known shape.",
             metavar="NAME VALUE",
             flags=("--set-input",),
         ),
