@@ -46,7 +46,8 @@ def quantize(
             with one input.  A path names an input list, a folder, or an .npz or .npy file whose arrays have
             the samples along the first axis.  For graphs with the same weights, pass a mapping of samples
             by graph.
-        report: Path of a report to write (``.html``, ``.json``, ``.csv``, or ``.svg`` for a picture), or an object.
+        report: Path of a report to write (``.html``, ``.json``, ``.csv``, or ``.svg`` for a picture), or a
+            ``Reporter``.
         report_list: Samples that measure the outputs and do not calibrate, in the forms of ``samples``.
             Default: every fifth sample, measured under the ranges of the other samples.
         notify: Called at the end with each note, a line of text.  Notes on lost accuracy begin with
