@@ -166,7 +166,7 @@ def main(
     if udo_package_path is not None:
         notice(
             "--udo-package-path is ignored: libraries that prepare UDOs for HTP are built with the vendor's "
-            "SDK and loaded by its tool alone; use --partition, which leaves these ops to the CPU"
+            "SDK and loaded by its tool alone; use --partition, which leaves such ops to the CPU"
         )
     if no_verify and verify is not None:
         raise UsageError("--verify and --no-verify exclude each other", fix="omit one flag")
