@@ -33,6 +33,8 @@ FIGURES, PAGE, HOME, PICTURES = (
 SOC = "sm8650"
 SECONDS = 420
 CALIBRATION, JUDGED = 24, 24
+TRIALS = 24
+"""Tensors that a report quantizes alone."""
 ON_HOME = ("ResNet-8", "Keyword spotting", "YOLOX-Nano", "UltraFace RFB-320", "PP-OCR direction", "LeNet")
 
 Feeds = Mapping[str, Any]
@@ -67,7 +69,7 @@ class Network:
 MODELS = {
     "ResNet-8": Network("onnx/mlperf_resnet8/model.onnx", "cifar", "classes of CIFAR-10", 1),
     "Keyword spotting": Network("onnx/mlperf_kws/model.onnx", "kws", "12 spoken words"),
-    "MNIST CNN": Network("onnx/mnist_cntk/mnist.onnx", "digit", "digits", 1),
+    "MNIST CNN": Network("onnx/mnist_cntk/mnist.onnx", "digit", "digits"),
     "MTCNN R-Net": Network(
         "onnx/mtcnn_rnet/rnet.onnx", "image", "faces", 1 / 128, 127.5, (1, 24, 24, 3), "input_2"
     ),
@@ -106,7 +108,7 @@ MODELS = {
         "tensorflow/cifar_frozen_mlnet/frozen_model.pb",
         "image",
         "classes of CIFAR-10",
-        1 / 255,
+        1,
         0,
         (1, 32, 32, 3),
         "Input",
@@ -158,8 +160,8 @@ MODELS = {
         "faces",
         1,
         0,
-        (),
-        "",
+        (1, 3, 384, 640),
+        "data",
         "caffe/retinaface_mnet25/mnet.caffemodel",
     ),
     "WeChat QR detector": Network(
@@ -267,7 +269,7 @@ def measure(title: str, corpus: Path) -> dict[str, Any]:
     import xdlc
     from xdlc.quant.report import Reporter, write
 
-    network, reporter = MODELS[title], Reporter(title=title)
+    network, reporter = MODELS[title], Reporter(title=title, trials=TRIALS)
     options: dict[str, Any] = {"input_dims": {network.name: network.dims}} if network.dims else {}
     if network.weights:
         options["weights"] = corpus / network.weights
@@ -278,6 +280,7 @@ def measure(title: str, corpus: Path) -> dict[str, Any]:
     expected = _run(model, judged)
     facts: dict[str, Any] = {"ops": len(model.main.ops), "samples": len(judged), "with": network.samples}
     facts["source_bytes"] = sum(_bytes(corpus / file) for file in (network.file, network.weights) if file)
+    facts["are_labels"] = not model.main.outputs[0].dtype.is_float
     if labels is not None:
         labels = labels[CALIBRATION:]
         facts["float"] = _met(expected, labels)
@@ -292,8 +295,7 @@ def measure(title: str, corpus: Path) -> dict[str, Any]:
         if labels is not None:
             facts[f"a{bits}"]["met"] = _met(results, labels)
         elif expected[0][0].ndim == 2 and len(expected[0]) == 1 and expected[0][0].shape[1] > 1:
-            same = [a[0].argmax() == b[0].argmax() for a, b in zip(expected, results, strict=True)]
-            facts[f"a{bits}"]["same"] = float(np.mean(same))
+            facts[f"a{bits}"]["same"] = _same(expected, results, are_labels=facts["are_labels"])
         if bits == 8:
             facts |= _prepared(quantized)
     for note in notes:
@@ -335,6 +337,14 @@ def _db(expected: list[list[Array]], results: list[list[Array]]) -> float | None
     return None if math.isinf(worst) else round(worst, 1)
 
 
+def _same(expected: list[list[Array]], results: list[list[Array]], *, are_labels: bool) -> float:
+    """Return how often the first class stays the same, or all labels do."""
+    pairs = [(before[0], after[0]) for before, after in zip(expected, results, strict=True)]
+    return float(
+        np.mean([np.array_equal(a, b) if are_labels else a[0].argmax() == b[0].argmax() for a, b in pairs])
+    )
+
+
 def _met(results: list[list[Array]], labels: Array) -> float:
     return float(np.mean([row[0].argmax() == label for row, label in zip(results, labels, strict=True)]))
 
@@ -342,7 +352,7 @@ def _met(results: list[list[Array]], labels: Array) -> float:
 def _prepared(model: Any) -> dict[str, Any]:
     import xdlc
     from xdlc import api
-    from xdlc.errors import raise_all
+    from xdlc.errors import each_problem, raise_all
 
     facts: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -358,7 +368,7 @@ def _prepared(model: Any) -> dict[str, Any]:
     try:
         report = xdlc.cost(model, [SOC]).as_dict()
     except xdlc.XdlcError as error:
-        return facts | {"cost": str(error).split("\n")[0]}
+        return facts | {"cost": str(each_problem(error)[0]).split("\n")[0]}
     totals, time = report["devices"][0]["totals"], report["devices"][0]["milliseconds"]
     facts["macs"] = report["static"][0]["macs"]
     facts["dram"] = totals["dram_read"] + totals["dram_write"]
@@ -380,7 +390,7 @@ def page(rows: Mapping[str, Mapping[str, Any]]) -> str:
         name = title
         if "verdict" in facts:
             name, file = f"[{title}](#{slug(title)})", f"{PICTURES.name}/{slug(title)}.svg"
-            verdict = facts["verdict"].removeprefix("verdict: ")
+            verdict = facts["verdict"].removeprefix("verdict: ").removesuffix("; outputs at -")
             reports += ["", f"## {title}", "", f"8 bits: {verdict}.", *_lacking(facts)]
             reports += ["", f"![Error so far of each op, and the bytes that it moves: {title}]({file})"]
         cells = [name, framework, network.task, *_quality(facts), *_on_htp(facts)]
@@ -400,7 +410,7 @@ _ABOUT = """\
 
 - **8-bit**, **16-bit**: dB of the worst output with activations of 8 and of 16 bits; weights have 8 bits. The float DLC is the
   reference. 20 dB is an error of a tenth, 40 dB an error of a hundredth.
-- **Task**: right answers on a labelled data set, as float, 8-bit and 16-bit; or how often the first class stays the same.
+- **Task**: right answers on a labelled data set, as float, 8-bit and 16-bit; or how often the first class, or all labels, stay the same.
 - **Ops on HTP**: ops that HTP runs; the CPU runs the others.
 - **DRAM**: bytes that HTP reads and writes in one inference, by the compiler's plan.
 - **Time**: an estimate, with the interval that contains the time of 8 of 10 networks. *Too small* means that the model moves fewer
@@ -417,15 +427,20 @@ A click on a model shows the verdict and the picture of its report. The report m
 
 def _quality(facts: Mapping[str, Any]) -> list[str]:
     mark = " *" if facts["with"] == "noise" else ""
+    if facts.get("are_labels"):
+        return ["-", "-", _kept(facts)]
     decibels = ["equal" if facts[key]["db"] is None else f"{facts[key]['db']} dB" for key in ("a8", "a16")]
+    return [f"{decibel}{mark}" for decibel in decibels] + [_kept(facts)]
+
+
+def _kept(facts: Mapping[str, Any]) -> str:
+    """Return what is left of the task."""
     if "float" in facts:
         shares = (facts["float"], facts["a8"]["met"], facts["a16"]["met"])
-        task = f"right: {', '.join(f'{share:.1%}' for share in shares)} of {facts['samples']}"
-    elif "same" in facts["a8"]:
-        task = f"same: {facts['a8']['same']:.0%}, {facts['a16']['same']:.0%} of {facts['samples']}"
-    else:
-        task = "-"
-    return [f"{decibel}{mark}" for decibel in decibels] + [task]
+        return f"right: {', '.join(f'{share:.1%}' for share in shares)} of {facts['samples']}"
+    if "same" in facts["a8"]:
+        return f"same: {facts['a8']['same']:.0%}, {facts['a16']['same']:.0%} of {facts['samples']}"
+    return "-"
 
 
 def _on_htp(facts: Mapping[str, Any]) -> list[str]:
