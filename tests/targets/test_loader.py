@@ -71,6 +71,12 @@ def test_a_soc_has_its_marketing_name(word):
     assert find_soc(word).name == "sm8650"
 
 
+def test_an_unknown_name_leads_to_the_name_of_the_part():
+    with pytest.raises(UsageError) as caught:
+        find_soc("galaxy s24")
+    assert "sm8650" in str(caught.value.fix)
+
+
 def test_the_guide_has_names_and_generations_of_the_tables():
     page = (Path(__file__).parents[2] / "docs" / "guides" / "choosing-socs.md").read_text()
     rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("|")]

@@ -93,12 +93,12 @@ def build(
 
     Args:
         path: The source model.
-        samples: Calibration samples: an input list, an .npz file, or a folder of .npy or raw files.
+        samples: Calibration samples: a list, an .npz file, or a folder of .npy or raw files, one a sample.
         soc: Name of the SoC.
-        folder: Folder of the files.
+        folder: Where the files go.
         notify: Called with each notice, a line of text.
-        step: Called with the title of a step, the number of finished steps, and of all (0: not known).
-        phrase: Writes each line of ``notify``.  Default: options in a line are written as keyword arguments.
+        step: Called with the title of what is done, the number of steps done and of all (0: not known).
+        phrase: Writes each line of ``notify``; advice has ``options``; default: as keyword arguments.
         **options: Options of the quantizer.
 
     Raises:
