@@ -391,7 +391,7 @@ def page(rows: Mapping[str, Mapping[str, Any]]) -> str:
         if "verdict" in facts:
             name, file = f"[{title}](#{slug(title)})", f"{PICTURES.name}/{slug(title)}.svg"
             verdict = facts["verdict"].removeprefix("verdict: ").removesuffix("; outputs at -")
-            reports += ["", f"## {title}", "", f"8 bits: {verdict}.", *_lacking(facts)]
+            reports += ["", f"## {title}", "", f"8 bits: `{verdict}`", *_lacking(facts)]
             reports += ["", f"![Error so far of each op, and the bytes that it moves: {title}]({file})"]
         cells = [name, framework, network.task, *_quality(facts), *_on_htp(facts)]
         lines.append(f"| {' | '.join(cells)} |")
@@ -418,7 +418,8 @@ _ABOUT = """\
 
 xdlc calibrates with {calibration} samples and judges other samples: {judged} photos, photos with words or drawn digits, or the rest of a
 data set. Models marked * get random numbers: ignore their dB.
-A click on a model shows the verdict and the picture of its report. The report measures the input of a Softmax, so its dB differ.
+A click on a model shows the verdict and the picture of its report. Its dB differ from the table: the
+report prints the mean of the outputs, and measures the input of a Softmax.
 
 | model | source | it finds | 8-bit | 16-bit | task | ops on HTP | source, DLC, cache (KiB) | M MACs | DRAM (KiB) | time (ms) |
 |---|---|---|---:|---:|---|---:|---|---:|---:|---|
