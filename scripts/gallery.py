@@ -5,7 +5,8 @@
     python -m scripts.gallery --write                         # write the pages from docs/gallery.json
 
 Each model is converted, quantized with 8-bit and with 16-bit activations, prepared and planned for one SoC,
-in a process with a time limit.  The corpus has the models, and data sets for some of them.
+in a process with a time limit.  The corpus has the models, and data sets for some of them.  A row has the
+verdict and the picture of the 8-bit report (docs/gallery), which hold no weights and no values of samples.
 """
 
 from __future__ import annotations
@@ -26,10 +27,14 @@ from typing import Any
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
-FIGURES, PAGE, HOME = (ROOT / "docs" / name for name in ("gallery.json", "gallery.md", "index.md"))
+FIGURES, PAGE, HOME, PICTURES = (
+    ROOT / "docs" / name for name in ("gallery.json", "gallery.md", "index.md", "gallery")
+)
 SOC = "sm8650"
 SECONDS = 420
 CALIBRATION, JUDGED = 24, 24
+TRIALS = 24
+"""Tensors that a report quantizes alone."""
 ON_HOME = ("ResNet-8", "Keyword spotting", "YOLOX-Nano", "UltraFace RFB-320", "PP-OCR direction", "LeNet")
 
 Feeds = Mapping[str, Any]
@@ -64,7 +69,7 @@ class Network:
 MODELS = {
     "ResNet-8": Network("onnx/mlperf_resnet8/model.onnx", "cifar", "classes of CIFAR-10", 1),
     "Keyword spotting": Network("onnx/mlperf_kws/model.onnx", "kws", "12 spoken words"),
-    "MNIST CNN": Network("onnx/mnist_cntk/mnist.onnx", "digit", "digits", 1),
+    "MNIST CNN": Network("onnx/mnist_cntk/mnist.onnx", "digit", "digits"),
     "MTCNN R-Net": Network(
         "onnx/mtcnn_rnet/rnet.onnx", "image", "faces", 1 / 128, 127.5, (1, 24, 24, 3), "input_2"
     ),
@@ -103,7 +108,7 @@ MODELS = {
         "tensorflow/cifar_frozen_mlnet/frozen_model.pb",
         "image",
         "classes of CIFAR-10",
-        1 / 255,
+        1,
         0,
         (1, 32, 32, 3),
         "Input",
@@ -111,7 +116,9 @@ MODELS = {
     "Keyword spotting, SavedModel": Network(
         "tensorflow_savedmodel/mlperf_kws_ref", "kws", "12 spoken words", 1, 0, (1, 49, 10, 1), "input_1"
     ),
-    "MNIST, dense": Network("tensorflow/mnist_nns/mnist.pb", "digit", "digits", 1, 0, (1, 784), "input"),
+    "MNIST, dense": Network(
+        "tensorflow/mnist_nns/mnist.pb", "digit", "digits", 1 / 255, 0, (1, 784), "input"
+    ),
     "BlazeFace": Network(
         "tflite/mediapipe_face_detection_short_range/face_detection_short_range.tflite",
         "image",
@@ -153,8 +160,8 @@ MODELS = {
         "faces",
         1,
         0,
-        (),
-        "",
+        (1, 3, 384, 640),
+        "data",
         "caffe/retinaface_mnet25/mnet.caffemodel",
     ),
     "WeChat QR detector": Network(
@@ -257,10 +264,12 @@ def crop(path: Path, shape: Sequence[int], rng: np.random.Generator, *, words: b
     return np.asarray(values.transpose(2, 0, 1) if is_first else values)[None]
 
 
-def measure(network: Network, corpus: Path) -> dict[str, Any]:
-    """Return the figures of a model."""
+def measure(title: str, corpus: Path) -> dict[str, Any]:
+    """Return the figures of a model, and write the picture of its report."""
     import xdlc
+    from xdlc.quant.report import Reporter, write
 
+    network, reporter = MODELS[title], Reporter(title=title, trials=TRIALS)
     options: dict[str, Any] = {"input_dims": {network.name: network.dims}} if network.dims else {}
     if network.weights:
         options["weights"] = corpus / network.weights
@@ -271,21 +280,36 @@ def measure(network: Network, corpus: Path) -> dict[str, Any]:
     expected = _run(model, judged)
     facts: dict[str, Any] = {"ops": len(model.main.ops), "samples": len(judged), "with": network.samples}
     facts["source_bytes"] = sum(_bytes(corpus / file) for file in (network.file, network.weights) if file)
+    facts["are_labels"] = not model.main.outputs[0].dtype.is_float
     if labels is not None:
         labels = labels[CALIBRATION:]
         facts["float"] = _met(expected, labels)
+    notes: list[str] = []
     for bits in (8, 16):
-        quantized = xdlc.quantize(model, calibration, act_bitwidth=bits)
+        reporting: Any = (
+            {"report": reporter, "report_list": judged, "notify": notes.append} if bits == 8 else {}
+        )
+        quantized = xdlc.quantize(model, calibration, act_bitwidth=bits, **reporting)
         results = _run(quantized, judged)
         facts[f"a{bits}"] = {"db": _db(expected, results)}
         if labels is not None:
             facts[f"a{bits}"]["met"] = _met(results, labels)
         elif expected[0][0].ndim == 2 and len(expected[0]) == 1 and expected[0][0].shape[1] > 1:
-            same = [a[0].argmax() == b[0].argmax() for a, b in zip(expected, results, strict=True)]
-            facts[f"a{bits}"]["same"] = float(np.mean(same))
+            facts[f"a{bits}"]["same"] = _same(expected, results, are_labels=facts["are_labels"])
         if bits == 8:
             facts |= _prepared(quantized)
+    for note in notes:
+        print(note, file=sys.stderr)
+    facts["verdict"] = next(note for note in notes if note.startswith("verdict: "))
+    assert reporter.result is not None
+    PICTURES.mkdir(exist_ok=True)
+    write(reporter.result, PICTURES / f"{slug(title)}.svg")
     return facts
+
+
+def slug(title: str) -> str:
+    """Return the anchor of a heading, as GitHub and MyST make it."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
 def _bytes(path: Path) -> int:
@@ -313,6 +337,14 @@ def _db(expected: list[list[Array]], results: list[list[Array]]) -> float | None
     return None if math.isinf(worst) else round(worst, 1)
 
 
+def _same(expected: list[list[Array]], results: list[list[Array]], *, are_labels: bool) -> float:
+    """Return how often the first class stays the same, or all labels do."""
+    pairs = [(before[0], after[0]) for before, after in zip(expected, results, strict=True)]
+    return float(
+        np.mean([np.array_equal(a, b) if are_labels else a[0].argmax() == b[0].argmax() for a, b in pairs])
+    )
+
+
 def _met(results: list[list[Array]], labels: Array) -> float:
     return float(np.mean([row[0].argmax() == label for row, label in zip(results, labels, strict=True)]))
 
@@ -320,7 +352,7 @@ def _met(results: list[list[Array]], labels: Array) -> float:
 def _prepared(model: Any) -> dict[str, Any]:
     import xdlc
     from xdlc import api
-    from xdlc.errors import raise_all
+    from xdlc.errors import each_problem, raise_all
 
     facts: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -336,7 +368,7 @@ def _prepared(model: Any) -> dict[str, Any]:
     try:
         report = xdlc.cost(model, [SOC]).as_dict()
     except xdlc.XdlcError as error:
-        return facts | {"cost": str(error).split("\n")[0]}
+        return facts | {"cost": str(each_problem(error)[0]).split("\n")[0]}
     totals, time = report["devices"][0]["totals"], report["devices"][0]["milliseconds"]
     facts["macs"] = report["static"][0]["macs"]
     facts["dram"] = totals["dram_read"] + totals["dram_write"]
@@ -349,14 +381,26 @@ def _prepared(model: Any) -> dict[str, Any]:
 def page(rows: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the page of the gallery."""
     lines = _ABOUT.format(soc=SOC.upper(), calibration=CALIBRATION, judged=JUDGED).splitlines()
+    reports: list[str] = []
     for title, network in MODELS.items():
         facts = rows.get(title, {})
         framework = _FRAMEWORKS.get(network.file.split("/")[0], "TensorFlow")
         if "a16" not in facts:
             continue
-        cells = [title, framework, network.task, *_quality(facts), *_on_htp(facts)]
+        name = title
+        if "verdict" in facts:
+            name, file = f"[{title}](#{slug(title)})", f"{PICTURES.name}/{slug(title)}.svg"
+            verdict = facts["verdict"].removeprefix("verdict: ").removesuffix("; outputs at -")
+            reports += ["", f"## {title}", "", f"8 bits: `{verdict}`", *_lacking(facts)]
+            reports += ["", f"![Error so far of each op, and the bytes that it moves: {title}]({file})"]
+        cells = [name, framework, network.task, *_quality(facts), *_on_htp(facts)]
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *reports]) + "\n"
+
+
+def _lacking(facts: Mapping[str, Any]) -> list[str]:
+    """Return why a model has no cost, if it has none."""
+    return [] if "cost" not in facts else ["", f"xdlc cost stops: {facts['cost'].split(': ', 2)[-1]}."]
 
 
 _ABOUT = """\
@@ -366,7 +410,7 @@ _ABOUT = """\
 
 - **8-bit**, **16-bit**: dB of the worst output with activations of 8 and of 16 bits; weights have 8 bits. The float DLC is the
   reference. 20 dB is an error of a tenth, 40 dB an error of a hundredth.
-- **Task**: right answers on a labelled data set, as float, 8-bit and 16-bit; or how often the first class stays the same.
+- **Task**: right answers on a labelled data set, as float, 8-bit and 16-bit; or how often the first class, or all labels, stay the same.
 - **Ops on HTP**: ops that HTP runs; the CPU runs the others.
 - **DRAM**: bytes that HTP reads and writes in one inference, by the compiler's plan.
 - **Time**: an estimate, with the interval that contains the time of 8 of 10 networks. *Too small* means that the model moves fewer
@@ -374,23 +418,30 @@ _ABOUT = """\
 
 xdlc calibrates with {calibration} samples and judges other samples: {judged} photos, photos with words or drawn digits, or the rest of a
 data set. Models marked * get random numbers: ignore their dB.
+A click on a model shows the verdict and the picture of its report. Its dB differ from the table: the
+report prints the mean of the outputs, and measures the input of a Softmax.
 
 | model | source | it finds | 8-bit | 16-bit | task | ops on HTP | source, DLC, cache (KiB) | M MACs | DRAM (KiB) | time (ms) |
-|---|---|---|---:|---:|---|---|---|---:|---:|---|
+|---|---|---|---:|---:|---|---:|---|---:|---:|---|
 """  # noqa: E501
 
 
 def _quality(facts: Mapping[str, Any]) -> list[str]:
     mark = " *" if facts["with"] == "noise" else ""
+    if facts.get("are_labels"):
+        return ["-", "-", _kept(facts)]
     decibels = ["equal" if facts[key]["db"] is None else f"{facts[key]['db']} dB" for key in ("a8", "a16")]
+    return [f"{decibel}{mark}" for decibel in decibels] + [_kept(facts)]
+
+
+def _kept(facts: Mapping[str, Any]) -> str:
+    """Return what is left of the task."""
     if "float" in facts:
         shares = (facts["float"], facts["a8"]["met"], facts["a16"]["met"])
-        task = f"right: {', '.join(f'{share:.1%}' for share in shares)} of {facts['samples']}"
-    elif "same" in facts["a8"]:
-        task = f"same: {facts['a8']['same']:.0%}, {facts['a16']['same']:.0%} of {facts['samples']}"
-    else:
-        task = "-"
-    return [f"{decibel}{mark}" for decibel in decibels] + [task]
+        return f"right: {', '.join(f'{share:.1%}' for share in shares)} of {facts['samples']}"
+    if "same" in facts["a8"]:
+        return f"same: {facts['a8']['same']:.0%}, {facts['a16']['same']:.0%} of {facts['samples']}"
+    return "-"
 
 
 def _on_htp(facts: Mapping[str, Any]) -> list[str]:
@@ -446,7 +497,7 @@ def main() -> int:
         return 0
     corpus = Path(os.environ["XDLC_CORPUS"])
     if options.one:
-        print(json.dumps(measure(MODELS[options.one], corpus)))
+        print(json.dumps(measure(options.one, corpus)))
         return 0
     rows = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
     parts = [part.lower() for part in options.models]
@@ -466,6 +517,7 @@ def _measured(title: str) -> dict[str, Any]:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False)
     except subprocess.TimeoutExpired:
         return {"error": f"not done in {SECONDS} s"}
+    print(done.stderr, end="", file=sys.stderr)
     if done.returncode:
         return {"error": (done.stderr.strip().split("\n") or ["?"])[-1]}
     facts: dict[str, Any] = json.loads(done.stdout.strip().split("\n")[-1])

@@ -165,7 +165,8 @@ class _Markdown(click.HelpFormatter):
 
     def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
         for term, text in rows:
-            self.write(f"`{term}`\n: {_escaped(' '.join(text.split())) or '-'}\n\n")
+            if text:  # an argument that the usage names may have none
+                self.write(f"`{term}`\n: {_escaped(' '.join(text.split()))}\n\n")
 
 
 def _escaped(text: str) -> str:

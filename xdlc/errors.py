@@ -16,17 +16,16 @@ _MOST_COMPARED = 1 << 22
 
 
 class XdlcError(Exception):
-    """Base of all errors that are reported to the user.
+    """Base of all errors that xdlc raises.
 
     Args:
-        problem: Expectation and finding, with values; one sentence, no full stop.
-        where: The place, read from the file down to the node:
-            ``model.onnx: node 'conv1' (Conv, opset 13)``.
-        fix: Remedy, in the imperative.
+        problem: What happened, with values; one sentence without a full stop.
+        where: The place, from the file down to the node: ``model.onnx: node 'conv1' (Conv, opset 13)``.
+        fix: What to do, in the imperative.
         node: Name of the source node or op, for tables.
-        op: Type of that node or op.
-        line: Line of that node in a text, from 1; 0 without one.
-        code: Kind of the problem in ``problems.toml``.  The default is the general kind of the class.
+        op: Type of the node or op.
+        line: Line of the node in a text file, from 1; 0 if the source has no lines.
+        code: Code of the problem, like ``XD104``.  Default: the general code of the class.
 
     Example:
         >>> print(ModelError("Relu needs opset 6", where="m.onnx", fix="upgrade the model"))
@@ -82,35 +81,35 @@ class UsageError(XdlcError):
 
 
 class ModelError(XdlcError):
-    """The source model is not valid in its format, or a graph breaks IR rules."""
+    """The source model is not valid in its format, or a graph breaks a rule of xdlc."""
 
     exit_code = 3
     code = "XD300"
 
 
 class UnsupportedOp(XdlcError):
-    """An operation, attribute, rank or datatype that cannot be mapped."""
+    """xdlc cannot map an operation, attribute, rank or data type."""
 
     exit_code = 4
     code = "XD400"
 
 
 class ConstraintError(XdlcError):
-    """A graph breaks an OpDef or a rule of its target."""
+    """A graph breaks the definition of an operation, or a rule of the SoC."""
 
     exit_code = 5
     code = "XD100"
 
 
 class ContainerError(XdlcError):
-    """A DLC is damaged, hostile, or uses a layout that is not known."""
+    """A DLC is damaged or hostile, or has an unknown layout."""
 
     exit_code = 6
     code = "XD600"
 
 
 class BackendError(XdlcError):
-    """An engine (onnxruntime, the vendor's library) refused or failed."""
+    """An engine refused the model or failed: onnxruntime, or the vendor's library."""
 
     exit_code = 7
     code = "XD700"
@@ -124,9 +123,9 @@ class StorageError(XdlcError):
 
 
 class ProblemList(XdlcError):
-    """Several problems of one input, reported together; nested lists are flat.
+    """Several problems of one input; ``problems`` has them all.
 
-    The exit code and the code are those of the first problem.
+    The first problem sets the exit code and the code.
     """
 
     def __init__(self, problems: Sequence[XdlcError], *, where: str | None = None) -> None:

@@ -18,7 +18,6 @@ from xdlc.errors import BackendError, ModelError, StorageError, UsageError
 from xdlc.ir import Tensor
 from xdlc.ir.dtype import FLOAT32
 from xdlc.runtime.htp.backend import _explain
-from xdlc.targets import find_soc
 
 
 def test_only_verbs_are_listed() -> None:
@@ -59,13 +58,6 @@ def test_a_dlc_is_named_as_one_before_the_output(models: Models, tmp_path: Path)
     assert result.exit_code != 0
     assert "replace the input" not in result.stderr
     assert "DLC" in result.stderr
-
-
-def test_a_trade_name_of_a_soc_leads_to_the_name_of_the_part() -> None:
-    with pytest.raises(UsageError) as caught:
-        find_soc("snapdragon 8 gen 3")
-    assert "sm8650" in str(caught.value.fix)
-    assert find_soc("sm8650").id == 57
 
 
 def test_a_missing_kernel_is_named() -> None:

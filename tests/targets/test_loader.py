@@ -66,6 +66,28 @@ def test_capabilities_of_some_generations():
         find_arch(70)
 
 
+@pytest.mark.parametrize("word", ["Snapdragon 8 Gen 3", "8 gen 3", "SM8650"])
+def test_a_soc_has_its_marketing_name(word):
+    assert find_soc(word).name == "sm8650"
+
+
+def test_an_unknown_name_leads_to_the_name_of_the_part():
+    with pytest.raises(UsageError) as caught:
+        find_soc("galaxy s24")
+    assert "sm8650" in str(caught.value.fix)
+
+
+def test_the_guide_has_names_and_generations_of_the_tables():
+    page = (Path(__file__).parents[2] / "docs" / "guides" / "choosing-socs.md").read_text()
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("|")]
+    columns = dict(zip(rows[0], rows[2][1:], strict=True))
+    pairs = [(arch, *pair.split(": ")) for arch, cell in columns.items() for pair in cell.split(", ")]
+    assert len(pairs) > len(columns)
+    assert [(f"v{find_soc(name).arch}", find_soc(name).name.upper()) for _, name, _ in pairs] == [
+        (arch, part) for arch, _, part in pairs
+    ]
+
+
 def test_a_table_of_a_new_generation_is_enough(tmp_path):
     package = Path(xdlc.__file__).parent
     shutil.copytree(package, tmp_path / "xdlc", ignore=shutil.ignore_patterns("__pycache__"))

@@ -61,17 +61,17 @@ def compare(
     soc: str | None = None,
     step: Step | None = None,
 ) -> tuple[ModelFigures, ...]:
-    """Compare models side by side, by what their outputs are used for.
+    """Run models on the same samples, and return a row of figures for each model.
 
     Args:
-        models: Paths of source models and DLCs of one network, at least one DLC; the first is the reference.
-        samples: Feeds, as for ``quantize``; at most 1000 are compared.
-        metric: A metric of a task, as ``evaluate`` of ``quantize``: a function, or ``FILE.py:FUNCTION``.
-        soc: SoC on whose emulation quantized DLCs run too.
+        models: Paths of source models and DLCs of one network, at least one DLC.  The first is the reference.
+        samples: Feeds, in the forms of ``samples`` of ``quantize``.  At most 1,000 are compared.
+        metric: Your metric, as ``evaluate`` of ``quantize``: a function, or ``FILE.py:FUNCTION``.
+        soc: Also run quantized DLCs on the emulation of this SoC.
         step: Called with the title of what is done, the number of runs done and of all (0: not known).
 
     Raises:
-        UsageError: If no model is a DLC, there are no samples, or the models are not of one network.
+        UsageError: If no model is a DLC, samples are missing, or the models differ in their outputs.
         BackendError: If an engine fails.
         StorageError: If a file cannot be read.
     """

@@ -45,27 +45,27 @@ def convert(
 ) -> Model:
     """Convert a framework model to a model of QNN operations.
 
-    Inputs and outputs keep the source model's names, and its layouts and data types unless options change
-    them.
+    Inputs and outputs keep the source model's names.  They also keep its layouts and data types, unless
+    options change these.
 
     Args:
-        path: A model file, a model of the package onnx, or a network of PyTorch in memory: a module, which
-            is traced by ``torch.export``, a program of torch.export, or a script.
-        example_inputs: Inputs with which a module is traced: a tuple of tensors, one tensor, or a mapping of
-            tensors by name. A mapping of shapes is ``input_dims``.
-        input_dims: Shapes by input name, batch included; needed where the file leaves a dimension open that
-            has to be known; -1 is one that stays open.
-        notify: Called with each notice, a line of text; default: the log.
-        step: Called with the title of what is done, the number of steps done and of all (0: not known).
+        path: A model file, an ``onnx.ModelProto``, or a PyTorch network in memory: a module (exported by
+            ``torch.export``), an exported program, or TorchScript.
+        example_inputs: Inputs to export a module with: a tuple of tensors, a tensor, or a mapping of tensors
+            by name.  A mapping of shapes means ``input_dims``.
+        input_dims: Shapes by input name, with the batch.  Set the dimensions that the file leaves open; -1
+            keeps a dimension open.
+        notify: Called with each notice, a line of text.  Default: the log.
+        step: Called with the title of a step, the number of finished steps, and of all (0: not known).
         **options: Options of the conversion.
 
     Returns:
-        The model; its weights stay in the source file until they are used.
+        The model.  Its weights stay in the source file until you use them.
 
     Raises:
-        UsageError: If an option or an input name is not known, or the option is another framework's.
-        ModelError: If the file is not a valid model; other formats are named.
-        UnsupportedOp: If operations cannot be mapped; all of them are listed.
+        UsageError: If xdlc does not know an option or an input name, or another framework has the option.
+        ModelError: If the file is not a valid model; the error names the format of another file.
+        UnsupportedOp: If QNN and the host lack operations; the error lists all of them.
         StorageError: If the file cannot be read.
     """
     chosen = _importing(options, example_inputs, input_dims, notify=notify, step=step)
@@ -83,21 +83,21 @@ def check(
     converted: Callable[[Model], None] | None = None,
     **options: Unpack[ConvertOptions],
 ) -> Report:
-    """Return the problems of a framework model in a dry run, its nodes and ops.
+    """Return all problems of a framework model, and what its nodes become.
 
-    Nothing is written, and problems of the model are not raised but listed, all of them.
+    ``check`` writes no file, and lists problems of the model instead of raising them.
 
     Args:
-        path: A model file, a model of the package onnx, or a network of PyTorch in memory.
-        example_inputs: Inputs with which a module of PyTorch is traced, as of ``convert``.
+        path: A model file, an ``onnx.ModelProto``, or a PyTorch network in memory.
+        example_inputs: Inputs to export a PyTorch module with, as for ``convert``.
         input_dims: Shapes by input name.
-        target: Name of a SoC whose verdict on each op of the converted model is wanted: that of the vendor's
-            library where it is installed, else of xdlc's own tables.
-        converted: Called with the converted model, if there is one.
+        target: Name of a SoC that each op shall support.  The vendor's library judges, or xdlc's own tables
+            if it is not installed.
+        converted: Called with the converted model, if the model has no problems.
         **options: Options of the conversion.
 
     Raises:
-        UsageError: If an option, an input name or the SoC is not known.
+        UsageError: If xdlc does not know an option, an input name or the SoC.
         ModelError: If the file is not a model of its format.
         StorageError: If the file cannot be read.
     """
@@ -284,18 +284,18 @@ def draft_udo_config(
 ) -> Converted:
     """Return a draft of definitions for a model's unsupported operators.
 
-    Nothing is written. Operators that no definition can describe are omitted; ``problems`` of the result
-    states why.
+    The function writes no file.  It omits operators that no definition can describe; ``problems`` of the
+    result has the reasons.
 
     Args:
         path: A model file.
-        target: Where the draft is to be written: a file, a folder, or ``-`` for standard output.
+        target: Where you will write the draft: a file, a folder, or ``-`` for standard output.
         input_dims: Shapes by input name.
         **options: Options of the draft.
 
     Raises:
-        UsageError: If every operator is covered, a data type is not for floats, or there is no such backend.
-        UnsupportedOp: If no definition can describe any of the operators; all reasons are listed.
+        UsageError: If xdlc maps every operator, a data type is not for floats, or a backend is unknown.
+        UnsupportedOp: If no definition can describe any of the operators; the error lists all reasons.
         ModelError: If the file is not a valid model, or the package's name is not valid in a definition.
         StorageError: If the file cannot be read.
     """

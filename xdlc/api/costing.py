@@ -26,19 +26,19 @@ def cost(
     vtcm: Sequence[int] = (),
     step: Step | None = None,
 ) -> CostReport:
-    """Return what a model moves and computes, by op, on each of some SoCs.
+    """Return the operations, bytes and estimated times of a model on SoCs.
 
-    The vendor's compiler plans the network for each SoC; its plan has the bytes and the engine of each
-    kernel.  Without SoCs the report has arithmetic, bytes and memory, and the vendor's library is not used.
+    The vendor's compiler plans the network for each SoC.  Its plan has the bytes and the engine of each
+    kernel.  Without SoCs, the report has MACs, bytes and memory, and needs no vendor library.
 
     Args:
         model: The model, or the path of a DLC.
         socs: SoC names such as ``sm8650``.
-        vtcm: Sizes of VTCM in MB to plan for, one after the other; default: all that a SoC has.
-        step: Called with the title of what is done, the number of plans finished, and of all.
+        vtcm: Sizes of VTCM in MB; xdlc plans for each.  Default: the whole VTCM of the SoC.
+        step: Called with the title of a step, the number of finished plans, and of all.
 
     Raises:
-        UsageError: If a SoC is not known, a size is more than it has, or sizes have no SoC.
+        UsageError: If xdlc does not know a SoC, a SoC has less VTCM, or you name sizes without a SoC.
         ConstraintError: If a SoC has no HTP, or HTP refuses an op.
         BackendError: If the vendor's package is missing, or its compiler refuses the model for all SoCs.
     """

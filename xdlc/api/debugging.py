@@ -29,15 +29,15 @@ def debug(
     samples: Iterable[Mapping[str, Array] | Array] | PathLike,
     **options: Unpack[DebugOptions],
 ) -> DebugReport:
-    """Compare two engines tensor by tensor, and name the first op that is wrong.
+    """Compare two engines tensor by tensor, and return the first wrong op.
 
     Args:
         model: The model, or the path of a DLC.
-        samples: Feeds, as for ``quantize``.
+        samples: Feeds, in the forms of ``samples`` of ``quantize``.
         **options: The engines, and what counts as wrong.
 
     Raises:
-        UsageError: If an engine is not known or not installed, or does not fit the model.
+        UsageError: If xdlc does not know an engine, it is not installed, or it does not fit the model.
         BackendError: If an engine fails.
         StorageError: If a file cannot be read.
     """
@@ -53,7 +53,7 @@ def debug(
     notify, others = options.get("notify"), outer_graphs(whole)[1:]
     if others and notify is not None and options.get("graph") is None:
         listed = ", ".join(other.name for other in others)
-        notify(f"graph {graph.name!r} is compared; {spell('graph')} names another one: {listed}")
+        notify(f"graph {graph.name!r} is compared; {spell('graph')} names another graph: {listed}")
     named = read_samples(samples, graph, optional=next_values(source))
     most = options.get("samples_most", SAMPLES)
     stored = None if isinstance(samples, str | os.PathLike) else list(islice(named, most))

@@ -35,7 +35,7 @@ WORKERS = min(4, os.cpu_count() or 1)
 def kernels(model: Model | PathLike, **options: Unpack[KernelOptions]) -> Kernels:
     """Return the kernels of a model's UDOs, for any number of sessions.
 
-    They run in a process of their own, which ends when they are closed: use them as a context manager.
+    The kernels run in a process of their own. Use the result as a context manager, which ends this process.
 
     Args:
         model: The model, or the path of a DLC.
@@ -128,23 +128,24 @@ class Submissions:
 
 
 class Session:
-    """A model that is ready to run, as often as wanted, from any number of threads.
+    """A model that is ready to run many times, from any number of threads.
 
-    Use it as a context manager, or call ``close``, which ends processes that were started for it.
+    Use it as a context manager, or call ``close``: that ends the processes of the session.
 
     Attributes:
-        graph: The graph that runs; of several for different shapes, the first.
+        graph: The graph that runs; the first graph if the shapes of the feeds choose.
 
     Args:
         model: The model, or the path of a DLC.
-        runtime: ``cpu`` (onnxruntime), ``htp`` (the vendor's emulation of a SoC: the model's cache that fits
-            best, or the model compiled now), or ``aip`` (section by section, by its AIP record).
+        runtime: ``cpu`` runs the model with onnxruntime.  ``htp`` runs the cache that fits best on the
+            vendor's emulation of a SoC, and compiles the model if no cache fits.  ``aip`` runs the sections
+            of the AIP record.
         **options: See ``help(xdlc.run)``.
 
     Raises:
-        UsageError: If the runtime, or an option for it, is not known.
-        UnsupportedOp: If an op does not run on the host, or a UDO has no kernel.
-        ContainerError: If there is no AIP record, or it is damaged (aip).
+        UsageError: If xdlc does not know the runtime, or an option of it.
+        UnsupportedOp: If the host cannot run an op, or a UDO has no kernel.
+        ContainerError: If the AIP record is missing or damaged (aip).
         ConstraintError: If HTP refuses an op (htp).
         BackendError: If the engine is missing or fails.
     """
@@ -184,16 +185,16 @@ class Session:
 
     @verb
     def run(self, feeds: Mapping[str, Array], *, native: bool = False) -> dict[str, Array]:
-        """Return the outputs by name.
+        """Return the outputs by name, as float32 where the output has real numbers.
 
         Args:
-            feeds: Input arrays by name, in the layout of the graph's inputs.  A quantized input takes real
-                numbers (any float type) or quantized values (its own type).
-            native: Return outputs as quantized values instead of float32.
+            feeds: Input arrays by name, with the shape and layout of the graph's inputs.  Feed a quantized
+                input with real numbers (any float type) or with stored integers (the type of the input).
+            native: Return quantized outputs as stored integers instead of float32.
 
         Raises:
-            UsageError: If an input is missing, unknown, or has another shape or type, or the session is
-                closed.
+            UsageError: If an input is missing, has an unknown name, a wrong shape or a wrong type, or if the
+                session is closed.
             BackendError: If the engine fails.
         """
         self._check_open()
@@ -203,14 +204,14 @@ class Session:
     def run_batch(
         self, samples: Iterable[Mapping[str, Array]], *, native: bool = False
     ) -> list[dict[str, Array]]:
-        """Return the outputs of each of some feeds, in their order.
+        """Run the model once for each sample, and return the outputs in the same order.
 
         Args:
-            samples: Feeds of one run each, as for ``run``; they are taken one by one.
-            native: Return outputs as quantized values instead of float32.
+            samples: The feeds of each run, as for ``run``.  An iterator yields a sample when its run begins.
+            native: Return quantized outputs as stored integers instead of float32.
 
         Raises:
-            XdlcError: As ``run`` does, for the first run that fails; it names the sample.
+            XdlcError: As ``run`` does, for the first run that fails.  The error names the sample.
         """
         if isinstance(samples, Mapping) or not isinstance(samples, Iterable):
             raise UsageError(f"samples is of type {type(samples).__name__}", fix="give a list: [feeds]")
@@ -230,14 +231,14 @@ class Session:
     ) -> Future[dict[str, Array]]:
         """Start a run in another thread, and return the future of its outputs.
 
-        A few runs are under way at a time, those on HTP and kernels of UDOs one after the other.
+        Up to four runs work at the same time.  Runs on HTP, and kernels of UDOs, run one after the other.
 
         Args:
-            feeds: Input arrays by name, which must not change until the run is done.
-            native: Return outputs as quantized values instead of float32.
-            deadline: Seconds from now after which the future fails with a BackendError.  A run that waits
-                is not started then; one on the CPU that is under way ends before its next op, another one
-                goes on, and its result is dropped.
+            feeds: Input arrays by name, as for ``run``.  Do not change the arrays until the run ends.
+            native: Return quantized outputs as stored integers instead of float32.
+            deadline: Seconds from now.  Then the future fails with a BackendError, and a waiting run never
+                starts.  A run on the CPU stops before its next op.  Any other run continues without a
+                result.
 
         Raises:
             UsageError: If the deadline is not positive, or the session is closed.
@@ -254,16 +255,16 @@ class Session:
 
     @verb
     def profile(self, feeds: Mapping[str, Array], *, runs: int = 10) -> Profile:
-        """Return the time of each op on this CPU, UDOs included; a device's differ.
+        """Return the mean time of each op on this CPU in seconds, UDOs included.
 
-        The model is opened a second time for it, as measuring is slower.
+        A device needs other times.  The session opens the model a second time, because measuring is slower.
 
         Args:
-            feeds: Input arrays by name.
-            runs: Number of runs to take the mean of; the first is the slowest.
+            feeds: Input arrays by name, as for ``run``.
+            runs: Number of runs.  The first run is the slowest.
 
         Raises:
-            UsageError: If the session is not one of the runtime cpu, or is closed.
+            UsageError: If the session has another runtime than cpu, or is closed.
             BackendError: If the runs have more than a million executions of ops.
             XdlcError: As ``run`` does.
         """
@@ -298,7 +299,7 @@ class Session:
         return self._engines[graph.name]
 
     def close(self) -> None:
-        """End the session: runs that wait are cancelled, those under way end first."""
+        """End the session: cancel waiting runs, and wait until running ones end."""
         self._is_open = False
         self._closing.close()
 
@@ -336,17 +337,19 @@ def run(
     native: bool = False,
     **options: Unpack[RunOptions],
 ) -> dict[str, Array]:
-    """Return a model's outputs by name; to run it more than once, use ``Session``.
+    """Run a model once, and return its outputs by name.
+
+    To run a model several times, use ``Session``.
 
     Args:
         model: The model, or the path of a DLC.
         feeds: Input arrays by name, in the layout of the graph's inputs.
-        runtime: ``cpu``, ``htp`` or ``aip``; it and all that follows as for ``Session``.
-        native: Return outputs as quantized values instead of float32.
+        runtime: ``cpu``, ``htp`` or ``aip``, as for ``Session``.
+        native: Return quantized outputs as stored integers instead of float32.
         **options: Options of the runtime.
 
     Raises:
-        UsageError: If the runtime, an option or an input name is not known.
+        UsageError: If xdlc does not know the runtime, an option or an input name.
         BackendError: If the engine is missing or fails.
         XdlcError: As ``Session`` does.
     """

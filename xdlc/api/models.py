@@ -22,20 +22,20 @@ LONGEST_COPYRIGHT = 1 << 16
 
 @verb
 def load(path: PathLike, *, crc: bool = True) -> Model:
-    """Return the model of a DLC; weights are read when they are used.
+    """Return the model of a DLC.  Weights stay in the file until you use them.
 
-    A context binary (``.bin``) becomes a model without graphs that holds this cache; the vendor's library
-    describes it.
+    A context binary (``.bin``) becomes a model with this cache and without graphs.  Reading one needs the
+    vendor's library.
 
     Args:
         path: The file.
-        crc: Whether entries that have a CRC-32 are compared with it when their bytes are first used; a
-            difference is a ``ContainerError`` there.
+        crc: Compare each entry with its CRC-32 when you first use its bytes; a difference raises a
+            ``ContainerError`` then.
 
     Raises:
-        UsageError: If it is not a path.
+        UsageError: If ``path`` is not a path.
         StorageError: If the file cannot be read.
-        ContainerError: If it is not a DLC, or a damaged one; other formats are named.
+        ContainerError: If the file is not a DLC, or is damaged; the error names the format of another file.
     """
     from xdlc.container import load as load_container
     from xdlc.runtime.htp.context_binary import is_context_binary, read_binary
@@ -70,18 +70,18 @@ def _refuse_other(path: Path) -> None:
 
 @verb
 def save(model: Model, path: PathLike, version: str = "4.1", *, crc: bool = True) -> None:
-    """Write a model as a DLC; an existing file is replaced in one step.
+    """Write a model as a DLC.  An existing file is replaced in one step.
 
     Args:
         model: The model.
         path: The file.
-        version: ``4.1``, or ``4.0`` for one that more viewers read, up to 2 GiB.
-        crc: Whether entries get their CRC-32, which takes about a third longer.
+        version: Format of the DLC: ``4.1``, or ``4.0``, which more viewers read (up to 2 GiB).
+        crc: Store a CRC-32 of each entry. Writing then needs about a third more time.
 
     Raises:
-        UsageError: If the version is another; format 3 (SNPE 1) is read, but not written.
-        ContainerError: If something of the model cannot be stored in a DLC of this version.
-        StorageError: If the file cannot be written; an existing file is left as it was.
+        UsageError: If xdlc does not write this version, for example format 3 (SNPE 1).
+        ContainerError: If a DLC of this version cannot store a part of the model.
+        StorageError: If the file cannot be written; an existing file stays unchanged.
     """
     model.save(path, version=version, crc=crc)
 
@@ -92,15 +92,13 @@ def loaded(model: Model | PathLike) -> Model:
 
 
 def executable(model: Model | PathLike, where: str | None = None) -> Model:
-    """Return the model or loaded DLC with SNPE layers translated to executable ops.
-
-    Layers of SNPE 1, as containers of format 3 hold them, are translated into QNN operations.
+    """Return the model, with layers of SNPE 1 (DLCs of format 3) as QNN operations.
 
     Args:
-        where: The place of the model, for errors; default: its path.
+        where: Name of the model in errors.  Default: its path.
 
     Raises:
-        UnsupportedOp: If a layer has no translation; all of them are listed.
+        UnsupportedOp: If a layer has no translation; the error lists all of them.
         ConstraintError: If a branch or a loop breaks a rule of control flow, or an op lacks an operand.
         XdlcError: As ``load`` does.
     """
@@ -127,8 +125,8 @@ def to_onnx(model: Model | PathLike, path: PathLike, **options: Unpack[ExportOpt
         **options: Options of what is written.
 
     Raises:
-        UsageError: If an option, or the graph that it names, is not known.
-        UnsupportedOp: If operations have no form in ONNX; all of them are listed.
+        UsageError: If xdlc does not know an option, or the graph that it names.
+        UnsupportedOp: If operations have no form in ONNX; the error lists all of them.
         StorageError: If a file cannot be read or written.
     """
     from xdlc.runtime.export import export
@@ -140,15 +138,15 @@ def to_onnx(model: Model | PathLike, path: PathLike, **options: Unpack[ExportOpt
 def export_encodings(model: Model | PathLike, path: PathLike, version: str = "1.0.0") -> Path:
     """Write the encodings of a quantized model as JSON, and return the path.
 
-    The file is one for the option ``quantization_overrides`` of ``quantize``.
+    ``quantize`` reads the file with its option ``quantization_overrides``.
 
     Args:
         model: The quantized model, or the path of a DLC.
         path: The file.
-        version: Form: the vendor's and AIMET's 0.4.0 to 0.6.1, or AIMET's 1.0.0 and 2.0.0.
+        version: Form of the file: 0.4.0 to 0.6.1 (the vendor and AIMET), or 1.0.0 and 2.0.0 (AIMET).
 
     Raises:
-        UsageError: If there is no such version, or it has no form for an encoding.
+        UsageError: If xdlc does not know the version, or it cannot store an encoding.
         StorageError: If the file cannot be written.
     """
     from xdlc.quant.overrides import save_encodings
@@ -158,16 +156,16 @@ def export_encodings(model: Model | PathLike, path: PathLike, version: str = "1.
 
 @verb
 def annotate(model: Model, *, notify: Notify | None = None, **options: Unpack[AnnotateOptions]) -> Model:
-    """Store encodings, the type of floats and texts in a model, and return it.
+    """Store encodings, the type of floats, and texts in a model; return the model.
 
     Args:
-        model: The model, which is changed; with ``strip_encodings`` the result is a copy.
+        model: The model.  ``annotate`` changes it; with ``strip_encodings`` it returns a copy.
         notify: Called with each notice, a line of text.
         **options: Options of what is stored.
 
     Raises:
-        UsageError: If encodings match no tensor or do not fit, or a text is too long.
-        ModelError: If the encodings of weights cannot be used.
+        UsageError: If encodings match no tensor or do not fit it, or a text is too long.
+        ModelError: If xdlc cannot use the encodings of weights.
         StorageError: If a file cannot be read.
     """
     texts: dict[str, str] = {}

@@ -77,20 +77,20 @@ def check_plugin(
 ) -> PluginReport:
     """Convert random nodes with a plugin, and compare the results of its kernels.
 
-    Attributes and inputs are random values of the declared kinds and types; inputs of no stated rank get one
-    shape of 4 axes.  The same seed makes the same nodes.
+    Attributes and inputs get random values of their declared kinds and types.  Inputs without a declared rank
+    share a shape of 4 axes.  The same seed makes the same nodes.
 
     Args:
         plugin: Name of the plugin: ``path/to/file.py:Class``.
-        nodes: Number of nodes, 1 to 1000.
-        seed: Number that the random values follow from.
+        nodes: Number of nodes, 1 to 1,000.
+        seed: Seed of the random values.
         shapes: Shapes of inputs by name, instead of random ones.
-        attributes: Attributes of the source by name, instead of random ones; a text may be JSON, or the
+        attributes: Attributes of the source by name, instead of random values.  A text may be JSON, or the
             elements of a list.
         tolerance: Largest allowed difference of two kernels, relative to the largest element.
 
     Raises:
-        XdlcError: If there is no such plugin or input, it is not complete, or a number is out of range.
+        XdlcError: If the plugin or an input is missing or incomplete, or a number is out of range.
     """
     import numpy
 

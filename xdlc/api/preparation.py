@@ -36,25 +36,28 @@ def quantize(
     phrase: Callable[[str], str] = str,
     **options: Unpack[QuantizeOptions],
 ) -> Model:
-    """Return a quantized copy of a model, quantized again with ``requantize``.
+    """Return a quantized copy of a model.
+
+    The DLC of a float model is the usual source.  ``requantize`` also quantizes a quantized model again.
 
     Args:
         model: The model, or the path of a DLC.
-        samples: Input arrays by name, one mapping per calibration sample, read in order; plain arrays for a
-            model with one input.  Or the path of an .npz file with an array for each input, of an .npy file
-            for the only one, both with samples along the first axis, or of an input list.  A mapping holds
-            samples by graph, for graphs of the same weights.
-        report: Path of a report to write, ``.html``, ``.json`` or ``.csv``, or the object that writes one.
-        report_list: Samples that do not calibrate, in the forms of ``samples``: the figures of outputs and
-            the report are measured with them; default: every fifth sample, under the ranges of the others.
-        notify: Called at the end with each note on what was done, a line of text; those on outputs of which
-            something is lost begin with ``warning:``.  Without it, warnings are logged by ``xdlc.quant``.
-        step: Called with the title of what is done, the number of steps done and of all (0: not known).
-        phrase: Writes each line of ``notify``; advice has ``options``; default: as keyword arguments.
+        samples: Calibration samples.  A sample is a mapping of input arrays by name, or an array for a model
+            with one input.  A path names an input list, a folder, or an .npz or .npy file whose arrays have
+            the samples along the first axis.  For graphs with the same weights, pass a mapping of samples
+            by graph.
+        report: Path of a report to write (``.html``, ``.json``, ``.csv``, or ``.svg`` for a picture), or a
+            ``Reporter``.
+        report_list: Samples that measure the outputs and do not calibrate, in the forms of ``samples``.
+            Default: every fifth sample, measured under the ranges of the other samples.
+        notify: Called at the end with each note, a line of text.  Notes on lost accuracy begin with
+            ``warning:``.  Default: the log ``xdlc.quant`` gets the warnings.
+        step: Called with the title of a step, the number of finished steps, and of all (0: not known).
+        phrase: Writes each line of ``notify``.  Default: options in a line are written as keyword arguments.
         **options: Options of the quantizer.
 
     Raises:
-        UsageError: If an option is not known, or a sample does not fit the model's inputs.
+        UsageError: If xdlc does not know an option, or a sample does not fit the model's inputs.
         ModelError: If weights or activations are NaN or infinite.
         ConstraintError: If the target does not support the widths of an op, or an output is below
             ``fail_below``.
@@ -87,16 +90,16 @@ def prepare(
 
     Args:
         model: The model, or the path of a DLC.
-        socs: SoC names such as ``sm8650``; none if ``htp_archs`` are given.
-        notify: Called with each notice, a line of text: caches that are kept or replaced, and why; with
-            ``partition`` the ops that are left to the CPU, and why; default: the log.
-        step: Called with the title of what is done, the number of SoCs finished, and of all.
+        socs: SoC names such as ``sm8650``.  Name no SoC with ``htp_archs``.
+        notify: Called with each notice, a line of text: kept and replaced caches, and the ops that
+            ``partition`` leaves to the CPU, each with the reason.  Default: the log.
+        step: Called with the title of a step, the number of finished SoCs, and of all.
         **options: Options of preparing.
 
     Raises:
-        UsageError: If a SoC, an option, or a name in an option is not known.
+        UsageError: If xdlc does not know a SoC, an option, or a name in an option.
         BackendError: If the vendor's package is missing, or its compiler refuses the model.
-        PrepareError: If some SoCs failed; its ``model`` has the caches of the others.
+        PrepareError: If some SoCs failed.  ``model`` of the error has the caches of the other SoCs.
     """
     from xdlc.prepare.htp import prepare as prepare_htp
 
@@ -116,12 +119,12 @@ def prepare_all(
 
     Args:
         model: The model, or the path of a DLC.
-        socs: SoC names such as ``sm8650``; none if ``htp_archs`` are given.
-        step: Called with the title of what is done, the number of SoCs finished, and of all.
+        socs: SoC names such as ``sm8650``.  Name no SoC with ``htp_archs``.
+        step: Called with the title of a step, the number of finished SoCs, and of all.
         **options: Options of preparing.
 
     Raises:
-        UsageError: If a SoC, an option, or a name in an option is not known.
+        UsageError: If xdlc does not know a SoC, an option, or a name in an option.
         BackendError: If the vendor's package is missing.
     """
     from xdlc.prepare.htp import prepare_all as prepare_all_htp
@@ -132,17 +135,17 @@ def prepare_all(
 
 @verb
 def export_binary(model: Model | PathLike, soc: str | None = None) -> bytes:
-    """Return the cache of a model for a SoC as a context binary.
+    """Return the cache of a model for a SoC as the bytes of a context binary.
 
-    QNN applications load such files.
+    QNN applications load context binaries.
 
     Args:
         model: The prepared model, or the path of a DLC.
-        soc: Name of the SoC; default: the only one that the model has a cache for.
+        soc: Name of the SoC.  Default: the SoC of the model's only cache.
 
     Raises:
-        UsageError: If the model has no cache for the SoC, or several for none named.
-        ContainerError: If the cache is damaged, or its weights are in other records of the DLC.
+        UsageError: If the model has no cache for the SoC, or has several caches and you name no SoC.
+        ContainerError: If the cache is damaged, or other records of the DLC hold its weights.
     """
     from xdlc.runtime.htp.context_binary import binary_of
 
@@ -153,20 +156,21 @@ def export_binary(model: Model | PathLike, soc: str | None = None) -> bytes:
 def export_epcontext(
     model: Model | PathLike, folder: PathLike, soc: str | None = None, *, embed_context: bool = False
 ) -> tuple[Path, ...]:
-    """Write the cache of a model as ONNX models of one node; return the paths.
+    """Write the cache of a model as an ONNX model for each graph; return the paths.
 
-    onnxruntime's QNN provider runs their EPContext node.  Each graph has a model, beside the cache.
+    An ONNX model has one EPContext node, which onnxruntime's QNN provider runs.  The cache is a file next to
+    the models.
 
     Args:
-        model: The prepared model, or the path of a DLC or of a context binary, after which files are named.
-        folder: Where the files go.
-        soc: Name of the SoC; default: the only one that the model has a cache for.
-        embed_context: Whether each model holds the cache itself, up to 2 GiB.
+        model: The prepared model, or the path of a DLC or a context binary.  The files have its name.
+        folder: Folder of the files.
+        soc: Name of the SoC.  Default: the SoC of the model's only cache.
+        embed_context: Put the cache into each ONNX model, up to 2 GiB.
 
     Raises:
-        UsageError: If the model has no cache for the SoC, or several for none named.
-        ConstraintError: If the cache holds partitions, between which a CPU computes.
-        ContainerError: If the cache is damaged, or its weights are in other records of the DLC.
+        UsageError: If the model has no cache for the SoC, or has several caches and you name no SoC.
+        ConstraintError: If the cache has partitions with CPU ops between them.
+        ContainerError: If the cache is damaged, or other records of the DLC hold its weights.
         StorageError: If a file cannot be written.
     """
     from xdlc.runtime.export.epcontext import export_epcontext as export
@@ -177,7 +181,9 @@ def export_epcontext(
 
 @verb
 def optimize(model: Model | PathLike, passes: Sequence[str]) -> Model:
-    """Return a copy of a model with graph passes applied until none changes it.
+    """Return a copy of a model, rewritten by graph passes.
+
+    xdlc repeats the passes until the graph stays equal.
 
     Args:
         model: The model, or the path of a DLC.
@@ -201,16 +207,14 @@ def link(
     A DLC stores their equal weights once.
 
     Args:
-        models: Models, or paths of DLCs; the first graph of the first is the main graph of the result.
-        names: Name of the graph of each model, in their order; None and omitted ones keep theirs.  Where
-            several have one name, graphs that differ in the shapes of inputs are named after these, and
-            others after their files.
-        notify: Called with each notice, a line of text: names that were chosen, and what was dropped;
-            default: the log.
+        models: Models, or paths of DLCs.  The first graph of the first model becomes the main graph.
+        names: A graph name for each model, in order.  A None or missing entry keeps the name.  xdlc adds
+            the shapes of inputs to equal names, or the file names if the shapes are equal.
+        notify: Called with each notice, a line of text: new names, and dropped parts.  Default: the log.
 
     Raises:
-        UsageError: If there are fewer than two models, more names than models, or two graphs have one name.
-        ConstraintError: If notes on inputs and outputs, or definitions of UDOs, differ under one name.
+        UsageError: If you pass fewer than two models or too many names, or if two graphs have one name.
+        ConstraintError: If two models differ in an input, an output or a UDO of one name.
         XdlcError: As ``load`` does.
     """
     from xdlc.prepare.edit import link as linked
@@ -254,17 +258,18 @@ def preprocess(
     Args:
         model: The model, or the path of a DLC.
         name: Name of the input.
-        encoding: Colours that callers have, and those of the network: ``("nv12", "rgb")``.
-        crop: Height and width that callers have, of which the centre is used; or top, left, height and width.
-        resize: Height and width before resizing, and ``bilinear`` or ``nearest``.
-        mean: What is subtracted, one number or one for each channel of the network: (x - mean) * scale.
-        scale: What the difference is multiplied with, likewise.
-        layout: Layout that callers have, like ``NHWC``.
-        dtype: Type that callers have, like ``uint8``.
+        encoding: Colours that callers feed, and colours of the network: ``("nv12", "rgb")``.
+        crop: Height and width of the caller's images, whose centre the network gets; or top, left, height and
+            width of the part that it gets.
+        resize: Height and width of the caller's images before resizing, and ``bilinear`` or ``nearest``.
+        mean: A number to subtract, or a number for each channel of the network: ``(x - mean) * scale``.
+        scale: A number to multiply with after the mean, or a number for each channel of the network.
+        layout: Layout that callers feed, like ``NHWC``.
+        dtype: Data type that callers feed, like ``uint8``.
 
     Raises:
-        UsageError: If a name or a value is not known.
-        ConstraintError: If the input cannot be as requested.
+        UsageError: If xdlc does not know a name or a value.
+        ConstraintError: If the model cannot have this input.
     """
     from xdlc.prepare.edit import edit
 
@@ -332,17 +337,17 @@ def prepare_hta(
     notify: Notify | None = None,
     step: Step | None = None,
 ) -> PreparedHta:
-    """Return a quantized model with sections for HTA, and refused layers.
+    """Return a quantized model with sections for HTA, and the layers that HTA refuses.
 
-    Sections that were there before are replaced; what has been quantized stays so.
+    New sections replace old sections; quantized tensors stay unchanged.
 
     Args:
         model: The model, or the path of a DLC.
-        partitions: Ranges of layer ids for the accelerator, like ``0-11,177-215``; default: chosen.
-        reorder: Execute layers in another order if it has fewer sections, or more work on the accelerator.
-        soc: Name of the SoC that it is for, like ``sm8250``: an error if that has no HTA.
-        notify: Called with each note on what was done, a line of text; warnings begin with ``warning:``.
-        step: Called with the title of what is done, the number of sections compiled, and of all.
+        partitions: Ranges of layer ids for the accelerator, like ``0-11,177-215``.  Default: xdlc chooses.
+        reorder: Execute layers in another order if that saves sections or gives the accelerator more work.
+        soc: Name of the SoC, like ``sm8250``; a SoC without HTA is an error.
+        notify: Called with each note, a line of text.  Warnings begin with ``warning:``.
+        step: Called with the title of a step, the number of compiled sections, and of all.
 
     Raises:
         UsageError: If the ranges or an option are not valid.
@@ -370,17 +375,17 @@ def verdicts(
     mode: str = "permissive",
     sdk: str | None = None,
 ) -> list[Verdict]:
-    """Return for each cache of a model whether a device can use it, and why not.
+    """Return whether a device can use each cache of a model, with the reason.
 
     Args:
         model: The model, or the path of a DLC.
         device: Name of the device's SoC, like ``sm8450``.
-        outputs: Names of the required tensors; default: the graph's outputs.
-        mode: ``permissive``: a cache runs; ``strict``: it uses the device fully.
-        sdk: SDK of the device, like ``2.40``; default: that of the installed library.
+        outputs: Names of the tensors that you need.  Default: the graph's outputs.
+        mode: ``permissive`` accepts a cache that runs, ``strict`` only a cache that uses the whole device.
+        sdk: SDK of the device, like ``2.40``.  Default: the SDK of the installed library.
 
     Raises:
-        UsageError: If the SoC, an option or an output is not known.
+        UsageError: If xdlc does not know the SoC, an option or an output.
         ConstraintError: If the device has no HTP.
     """
     from xdlc.runtime.htp.cache_verdict import verdicts as verdicts_of
@@ -396,17 +401,17 @@ def support_matrix(
     *,
     timeout: float = 600,
 ) -> list[Support]:
-    """Return which ops each library of the vendor supports for each SoC.
+    """Return the ops that each library of the vendor supports for each SoC.
 
     Args:
         model: The model, or the path of a DLC.
-        libraries: Folders of SDKs or of onnxruntime-qnn; default: the one in use.
-        socs: Names of SoCs; default: one of each HTP architecture.
-        timeout: Seconds that one verdict may take.
+        libraries: Folders of SDKs or of onnxruntime-qnn.  Default: the library in use.
+        socs: Names of SoCs.  Default: a SoC of each HTP architecture.
+        timeout: Stop a library after this many seconds.
 
     Raises:
-        UsageError: If a SoC is not known.
-        BackendError: If no library is named and none is in use.
+        UsageError: If xdlc does not know a SoC.
+        BackendError: If you name no library and none is in use.
         StorageError: If the file cannot be read.
     """
     from xdlc.prepare.htp.support_matrix import support_matrix as verdicts_of

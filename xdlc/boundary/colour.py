@@ -166,7 +166,7 @@ def check_image(entry: Entry, option: str) -> None:
             f"{list(tensor.shape)}{' with dynamic dimensions' if tensor.dynamic_axes else ''}; xdlc needs "
             "an image of known size",
             fix=f"state the axes, {spell('input_layout')} {quote(tensor.name)} NHWC or NCHW, and "
-            "bind dynamic ones",
+            "bind dynamic axes",
         )
 
 

@@ -52,7 +52,7 @@ _RESULTS = (
         "--report",
         type=params.OUTPUT_FILE,
         metavar="FILE",
-        help="Write a report on the accuracy of each tensor: .html, .json or .csv.",
+        help="Write a report on the accuracy of each tensor: .html, .json, .csv, or .svg for a picture.",
     ),
     click.option(
         "--report-list",

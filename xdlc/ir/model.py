@@ -35,13 +35,13 @@ _FORMS: Mapping[str, Any] = {
 
 @dataclass(slots=True, eq=False, repr=False)
 class Model:
-    """Content of a container.
+    """A network: its graphs, with what else a DLC holds.
 
     Attributes:
         graphs: Graphs by name.
-        metadata: JSON-like facts about the container and its making.
-        records: Further entries of the container by name (caches, AIP and ``xdlc.*`` records).
-        files: Files that ``save`` writes beside the container, by their paths from its folder.
+        metadata: JSON-like facts about the DLC and how it was made.
+        records: Other entries of the DLC by name: caches, AIP records and ``xdlc.*`` records.
+        files: Files that ``save`` writes next to the DLC, by their paths from its folder.
     """
 
     graphs: dict[str, Graph] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Model:
 
     @property
     def main(self) -> Graph:
-        """The graph that callers run: the first one.
+        """The graph that callers run: the first graph.
 
         Raises:
             ModelError: If the model holds no graph (a container of caches only).
@@ -65,10 +65,10 @@ class Model:
         )
 
     def graph_named(self, name: str | None) -> Graph:
-        """Return the graph of a name; None denotes the main one.
+        """Return the graph of a name; None means the main graph.
 
         Raises:
-            UsageError: If there is no such graph; it lists those that there are.
+            UsageError: If no graph has this name; the error lists all names.
         """
         if name is None:
             return self.main
@@ -79,10 +79,10 @@ class Model:
         return self.graphs[name]
 
     def with_main(self, name: str | None) -> Model:
-        """Return a model with the same content whose main graph is another one.
+        """Return a model with the same content and this main graph.
 
         Raises:
-            UsageError: If there is no graph of that name.
+            UsageError: If no graph has this name.
         """
         if name is None:
             return self
@@ -104,7 +104,7 @@ class Model:
         return f"<Model: {graphs or 'no graph'}; {len(self.records)} records>"
 
     def clone(self) -> Model:
-        """Return a copy with its own graphs; weights and records are shared, not copied."""
+        """Return a copy with its own graphs, which shares weights and records."""
         return Model(
             {name: graph.clone() for name, graph in self.graphs.items()},
             copy.deepcopy(self.metadata),
@@ -113,17 +113,19 @@ class Model:
         )
 
     def save(self, path: str | os.PathLike[str], *, version: str = "4.1", crc: bool = True) -> None:
-        """Write the model as a DLC with its files next to it, replaced in one step.
+        """Write the model as a DLC, with its files next to it.
+
+        An existing file is replaced in one step.
 
         Args:
             path: The file.
-            version: Format: ``4.1``, or ``4.0`` for one that more viewers read, up to 2 GiB.
-            crc: Whether entries get their CRC-32, which takes about a third longer.
+            version: Format of the DLC: ``4.1``, or ``4.0``, which more viewers read (up to 2 GiB).
+            crc: Store a CRC-32 of each entry. Writing then needs about a third more time.
 
         Raises:
-            UsageError: If the version is another.
-            ContainerError: If something of the model cannot be stored in a DLC of this version.
-            StorageError: If the file cannot be written; an existing file is left as it was.
+            UsageError: If xdlc does not write this version.
+            ContainerError: If a DLC of this version cannot store a part of the model.
+            StorageError: If the file cannot be written; an existing file stays unchanged.
         """
         from xdlc.container import save  # the only import from above, see docs/adr/0002
 

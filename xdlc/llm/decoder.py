@@ -235,7 +235,7 @@ class _Config:
 
     def fault(self, text: str, fix: str | None = None) -> None:
         """Note what the config states wrongly, or what is not supported."""
-        self.problems.append(ModelError(text, fix=fix or "correct config.json, or load the original one"))
+        self.problems.append(ModelError(text, fix=fix or "correct config.json, or use another checkpoint"))
 
     def refuse(self, text: str) -> None:
         """Note what no decoder of xdlc has."""

@@ -48,7 +48,7 @@ from xdlc.quant.float_types import store_floats
 _FAMILY = "decoder"
 """Family of a decoder that no config.json names."""
 _DYNAMIC = (
-    'export it with torch.export.Dim("tokens", min=1) for the tokens, Dim("past", min=1) for the past ones '
+    'export it with torch.export.Dim("tokens", min=1) for the tokens, Dim("past", min=1) for the past tokens '
     "and Dim.AUTO for the context, or convert it for each length and join the DLCs with xdlc link"
 )
 _TEXTS = ("*.json", "*.jinja")

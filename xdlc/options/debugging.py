@@ -43,7 +43,7 @@ class DebugOptions(TypedDict, total=False):
     least: Annotated[
         float | None,
         Option(
-            "Call an op wrong if its own SQNR is lower.",
+            "Call an op wrong if its own SQNR in dB is lower.",
             default_text="60 for float32, 40 on HTP; for fixed point the SQNR of one step, at most 24",
             limits=(-200, 200),
             metavar="DB",

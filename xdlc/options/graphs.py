@@ -164,8 +164,8 @@ class ConvertOptions(BoundaryOptions, SymbolOptions, total=False):
     set_inputs: Annotated[
         Mapping[str, Any] | None,
         Option(
-            "Fix an input to a number, a list like [1,2,3] or an .npy file, and fold constants. The DLC has "
-            "no such input. A single number fills an input of known shape.",
+            "Fix an input to a number, a list like [1,2,3] or an .npy file, and fold constants. The DLC "
+            "then lacks this input. A single number fills an input of known shape.",
             metavar="NAME VALUE",
             flags=("--set-input",),
         ),
@@ -315,14 +315,14 @@ class CompileOptions(TypedDict, total=False):
     share_weights: Annotated[
         bool,
         Option(
-            "Share weights between caches of several SoCs. Such caches run on devices, not on the emulation.",
+            "Share weights between caches of several SoCs. The emulation cannot run these caches.",
             default=False,
         ),
     ]
     share_graph_weights: Annotated[
         bool,
         Option(
-            "Keep weights of several graphs once. Such caches run on devices, not on the emulation.",
+            "Keep weights of several graphs once. The emulation cannot run these caches.",
             default=False,
         ),
     ]

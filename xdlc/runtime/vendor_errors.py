@@ -166,15 +166,15 @@ def explain(subject: str | int | os.PathLike[str]) -> list[Explanation]:
     """Return the meaning of an error number, its name, a log line, or a log file.
 
     Args:
-        subject: A code of xdlc (``"XD104"``), a number, decimal or hexadecimal (``5005``, ``"0x138d"``), a
-            name (``"QNN_GRAPH_ERROR_FINALIZE_FAILED"``), a line, or the path of a file: each error of a file
-            is counted once for all its lines.
+        subject: A code of xdlc (``"XD104"``), a decimal or hexadecimal number (``5005``, ``"0x138d"``), a
+            name (``"QNN_GRAPH_ERROR_FINALIZE_FAILED"``), a line, or the path of a log file.  xdlc lists an
+            error of a file once for all its lines.
 
     Returns:
-        The explanations in the order of the lines; none if nothing known is there.
+        The explanations in the order of the lines; an empty list if xdlc knows no error in them.
 
     Raises:
-        UsageError: If a name is not known, or a file is too large.
+        UsageError: If xdlc does not know a name, or a file is too large.
         StorageError: If a file cannot be read.
     """
     if isinstance(subject, int):

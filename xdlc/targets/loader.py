@@ -73,7 +73,8 @@ class Soc:
         vtcm_mb: Size of the HTP's fast memory in MB; None if not known.
         fp16: Whether the vendor's compiler accepts float graphs for it.
         hta: Whether it has a Hexagon Tensor Accelerator.
-        aliases: Other names of the same id.
+        aliases: Other names of the same id.  Marketing names are those of SNPE's list of devices
+            (80-63442-2); SM8750, SM8850 and SC8380XP have their later names.
         note: Remarks.
     """
 
@@ -156,18 +157,18 @@ def find_arch(number: int) -> Arch:
 
 
 def find_soc(name_or_id: str | int) -> Soc:
-    """Return the SoC of a name in any case, an alias, or an id.
+    """Return the SoC of a name in any case, an alias like a marketing name, or an id.
 
     Raises:
         UsageError: If no SoC has it, with the names that come closest.
 
     Example:
-        >>> find_soc("SM8650").id, find_soc("57").name, find_soc("qcm6490").name
-        (57, 'sm8650', 'qcs6490')
+        >>> find_soc("SM8650").id, find_soc("57").name, find_soc("8 Gen 3").name
+        (57, 'sm8650', 'sm8650')
     """
     word = str(name_or_id).strip().lower()
     for soc in all_socs():
-        if word in (soc.name, str(soc.id), *soc.aliases):
+        if not {word, f"snapdragon {word}"}.isdisjoint((soc.name, str(soc.id), *soc.aliases)):
             return soc
     names = [name for soc in all_socs() for name in (soc.name, *soc.aliases)]
     usual = "use the part's name, like sm8650 for Snapdragon 8 Gen 3 (adb shell getprop ro.soc.model)"

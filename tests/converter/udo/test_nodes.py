@@ -214,7 +214,7 @@ def test_inputs_beyond_the_definition_tell_a_constant_from_a_missing_parameter(t
     )
     with pytest.raises(ProblemList) as caught:
         converted(tmp_path, source, SCALE)
-    assert any("make it one with IsStaticTensor" in str(problem.fix) for problem in caught.value.problems)
+    assert any("IsStaticTensor" in str(problem.fix) for problem in caught.value.problems)
 
 
 @pytest.mark.parametrize(

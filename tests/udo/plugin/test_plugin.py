@@ -237,7 +237,7 @@ def test_accepts_must_answer_yes_or_no(tmp_path):
         ("inputs = ['a b']", "'a b' is not a name"),
         ("inputs = [3]", "inputs hold 3|hold 3"),
         ("inputs = [Output('x')]", "hold Output"),
-        ("inputs = [Input('x', optional=True), 'y']", "y is mandatory after an optional one"),
+        ("inputs = [Input('x', optional=True), 'y']", "y is mandatory, but not in front"),
         ("inputs = [Input('x', repeated=True), 'y']", "x is repeated, but not the last"),
         ("inputs = [Input('x', dtypes='float32')]", "dtypes of x is the string"),
         ("inputs = [Input('x', dtypes=('float31',))]", "there is no data type 'float31'"),

@@ -136,10 +136,11 @@ def find_runtime(name: str) -> Runtime:
 
 
 def runtime_with(name: str, options: Mapping[str, Any]) -> Runtime:
-    """Return the runtime of a name, or the one of sections, if it has all options.
+    """Return the runtime of a name, which must have the options.
 
     Args:
-        options: The options of ``run`` that are stated, by name; other names have no effect.
+        name: Name of the runtime; ``cpu`` with the option ``use_aip`` means ``aip``.
+        options: Options of ``run`` by name.  Other names have no effect.
 
     Raises:
         UsageError: If no runtime has the name, or it lacks an option.
@@ -159,12 +160,12 @@ def check_platform(runtimes: Sequence[str] | None = None, soc: str | None = None
     """Try the runtimes of this machine; return its capabilities.
 
     Args:
-        runtimes: Names of the runtimes to try; default: all of them.
-        soc: Name of the one SoC to list and to emulate; default: all of them, and one of each
+        runtimes: Names of the runtimes to try.  Default: all runtimes.
+        soc: Name of the SoC to list and to emulate.  Default: list all SoCs, and emulate a SoC of each
             architecture.
 
     Raises:
-        UsageError: If a runtime or the SoC is not known.
+        UsageError: If xdlc does not know a runtime or the SoC.
     """
     import platform
 

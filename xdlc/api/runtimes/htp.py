@@ -134,10 +134,16 @@ def with_stored_cache(
     cpu_fallback: bool,
     notify: Notify,
 ) -> Model:
-    """Return a model with a usable cache: its own, one from a folder, or a new one.
+    """Return a model with a usable cache: its own, a stored cache, or a new cache.
 
-    Options are those of ``session``; ``notify`` is called with the path of the file, which is named after
-    graph, SoC and content.
+    Args:
+        model: The model.
+        folder: Folder of stored caches.  Its DLCs are named after graph, SoC and content.
+        soc: As for ``Session``, like all further options.
+        mode: Caches to accept.
+        outputs: Names of further tensors to return.
+        cpu_fallback: Leave ops that HTP refuses to the CPU.
+        notify: Called with a line that names the path of the file.
 
     Raises:
         StorageError: If the file cannot be read or written.

@@ -110,8 +110,8 @@ _QUANTIZING = (
     "tensors",
     multiple=True,
     metavar="T1,T2",
-    help="Write these tensors besides the graph's outputs. A cache has the tensors that it was "
-    "compiled for, sections those between them. 'GRAPH T1,T2' names one of several graphs.",
+    help="Also write these tensors. A cache has the tensors that it was compiled for; sections have "
+    "the tensors between them. 'GRAPH T1,T2' names a graph of several.",
 )
 @click.option(
     "--set-output-layers",

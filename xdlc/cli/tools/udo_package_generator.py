@@ -63,7 +63,7 @@ def _report(generated: Generated) -> None:
     for text in generated.notices:
         show(f"notice: {text}")
     for path in outcome.kept:
-        new = f"; the new one is {path}.new" if path in outcome.beside else ""
+        new = f"; the new file is {path}.new" if path in outcome.beside else ""
         show(f"kept: {path} was changed by hand{new}")
     for path in outcome.replaced:
         show(f"replaced: {path} was changed by hand; the old file is {path}.old")

@@ -511,7 +511,7 @@ def unmapped(node: Node, where: str) -> UnsupportedOp:
     return UnsupportedOp(
         f"operator {node.full_type} has no mapping onto QNN operations",
         where=where,
-        fix="describe it in a UDO configuration (xdlc udo-config from-model drafts one), rewrite this part "
+        fix="describe it in a UDO configuration (draft: xdlc udo-config from-model), rewrite this part "
         f"of the model, or {cut_before()}",
         code="XD401",
     )

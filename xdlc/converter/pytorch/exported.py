@@ -193,7 +193,7 @@ class _Reader:
             raise UnsupportedOp(f"has more than {_MOST_CALLS} calls", fix="convert a part of the network")
         if self._depth > _MOST_DEPTH:
             problem = f"has graphs that nest more than {_MOST_DEPTH} deep"
-            raise UnsupportedOp(problem, fix="move inner branches and loops out of the outer ones")
+            raise UnsupportedOp(problem, fix="move inner branches and loops out of outer branches")
         values = {name: self._meta(meta) for name, meta in document["tensor_values"].items()}
         symbols = {
             name: number

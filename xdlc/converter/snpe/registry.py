@@ -205,7 +205,7 @@ class Layer:
                 tensor.name, tensor.shape, ir.dtype.FLOAT32, data=float_data(tensor), role=tensor.role
             )
         twin = self._float_twin(tensor)
-        self.append("Dequantize", [tensor], [twin], why="a float layer after a quantized one")
+        self.append("Dequantize", [tensor], [twin], why="a float layer after a quantized layer")
         return twin
 
     def problem(self, text: str, fix: str | None = None) -> UnsupportedOp:

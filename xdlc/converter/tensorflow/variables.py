@@ -68,7 +68,7 @@ class Variables:
                 raise ModelError(
                     f"has shape {list(data.shape)} in the checkpoint, {list(stated)} in the graph",
                     where=where,
-                    fix="the checkpoint belongs to another model: use the right one",
+                    fix="the checkpoint belongs to another model: use the model's own checkpoint",
                 )
             return data
         if self._bundle is None or name not in self._initial:

@@ -116,7 +116,7 @@ class _Reader:
         """Return a zero-terminated text."""
         end = self._data.find(b"\0", place)
         if end < 0:
-            raise ValueError(f"it has a key at byte {place} without its end")
+            raise ValueError(f"the key at byte {place} has no end")
         return str(self._data[place:end], "utf-8")
 
     def vector(self, place: int, width: int, kind: int | None, depth: int) -> list[Any]:

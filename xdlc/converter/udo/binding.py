@@ -138,11 +138,11 @@ def _too_many(definition: OpDef, operands: Sequence[Value | None], attributes: M
             f"the node has {len(operands)} inputs, the definition has {count}; input "
             f"{operands.index(extra)} ({extra.tensor.name!r}) is a constant, and parameter {names} has no "
             "attribute",
-            f"the model has {names} as an input: make it one with IsStaticTensor in the definition",
+            f"the model has {names} as an input: add IsStaticTensor to the definition",
         )
     return Issue(
         f"the node has {len(operands)} inputs, the definition has {count}",
-        "add the inputs to the definition, or mark its last one as Repeated",
+        "add the inputs to the definition, or mark its last input as Repeated",
     )
 
 

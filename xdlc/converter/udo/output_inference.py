@@ -91,7 +91,7 @@ def _places(
         issues.append(
             Issue(
                 f"the node has {len(stated)} outputs, the definition has {most}",
-                "add the outputs to the definition, or mark its last one as Repeated",
+                "add the outputs to the definition, or mark its last output as Repeated",
             )
         )
     for entry in outputs[len(stated) :]:

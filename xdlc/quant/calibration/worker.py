@@ -244,7 +244,7 @@ def _not_finite(tensor: Tensor, sample: int, low: float, high: float, total: flo
     return ModelError(
         f"the float model computes {what}, and no encoding can hold it",
         where=f"{place} of op {op.name!r} ({kind})",
-        fix=f"{check}that samples are preprocessed as the model expects; remove such samples",
+        fix=f"{check}that samples are preprocessed as the model expects; remove these samples",
         code="XD305",
     )
 

@@ -88,7 +88,7 @@ RULES = {
     "record": "the record is whole and listed",
     "mode": "the mode allows stored records",
     "outputs": "the outputs requested are the record's outputs",
-    "graph": "the model's graph is the one that was compiled",
+    "graph": "the model's graph equals the compiled graph",
     "arch": "the device's architecture is the record's or newer; strict: the same",
     "vtcm": "the device has the vector memory that the record needs; strict: no more",
     "soc": "strict: the record was compiled for the device's SoC",

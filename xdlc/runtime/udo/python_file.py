@@ -155,7 +155,7 @@ class PythonFile:
                     f"{item!r:.200}",
                     where=self.where,
                     fix="return a TensorSpec, or a tuple of dimensions, for each output: at most "
-                    f"{MAX_RANK} of them, from 0 to {OPEN_EXTENT - 1}, None for a dynamic one",
+                    f"{MAX_RANK} of them, from 0 to {OPEN_EXTENT - 1}, None if dynamic",
                 )
             specs.append(spec)
         return specs

@@ -292,7 +292,7 @@ def _types(
         if not of_core[core.name]:
             raise ModelError(
                 f"the {kind} {tensor.name!r} has no data type for {core.name}",
-                fix=f"give it one in a SupplementalOpDefList of {core.name}",
+                fix=f"state the type in a SupplementalOpDefList of {core.name}",
             )
     return of_core
 

@@ -257,7 +257,7 @@ def _tensors(given: object, kind: type[DeclaredTensor], what: str) -> tuple[Tens
         if tensor.repeated and place != len(tensors) - 1:
             raise UsageError(f"{tensor.name} is repeated, but not the last of {what}", fix="put it last")
         if tensor.mandatory and not all(earlier.mandatory for earlier in tensors[:place]):
-            raise UsageError(f"{tensor.name} is mandatory after an optional one", fix="put it in front")
+            raise UsageError(f"{tensor.name} is mandatory, but not in front", fix=f"put optional {what} last")
     return tensors
 
 

@@ -200,7 +200,7 @@ class PluginHooks:
             kernel = self.plugin.build_kernel(view)
             if kernel is None and self.plugin.imply_type.upper().endswith("TVM"):
                 raise UsageError(
-                    "returned None, but imply_type is 'TVM'", fix="return False in accepts for such nodes"
+                    "returned None, but imply_type is 'TVM'", fix="return False in accepts for these nodes"
                 )
             if is_numba(kernel):
                 checked(kernel, view)
@@ -241,7 +241,7 @@ class PluginHooks:
             if spec.data is None:
                 raise UsageError(
                     f"input {tensor.name!r} has weight format {format.name}, but the model computes it",
-                    fix="omit it in weight_formats, or return False in accepts for such nodes",
+                    fix="omit it in weight_formats, or return False in accepts for these nodes",
                 )
             values[f"{tensor.name}_format"] = format.name
             values[f"{tensor.name}_shape"] = [int(dim) for dim in spec.data.shape]

@@ -88,7 +88,7 @@ def checked(function: Any, op: BuildView) -> None:
         function.compile(tuple(array(*one) for one in tensors))
     except NumbaError as error:
         text = " ".join(str(error).split())[:600]
-        fix = "correct the function, or return False in accepts for such nodes"
+        fix = "correct the function, or return False in accepts for these nodes"
         raise UsageError(f"numba rejects {_name(function)}: {text}", fix=fix) from error
 
 

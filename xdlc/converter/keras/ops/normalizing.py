@@ -59,7 +59,7 @@ def layer_normalization(node: Node, g: Operators) -> Value:
     dtype, x = only_input(node).dtype, as_float(g, only_input(node))
     axes, first = _axes(node, x), x.rank - len(_axes(node, x))
     if node.type == "RMSNormalization" and axes[0] != first:
-        raise node.problem(f"axes {axes} must be the last ones: Keras scales other axes")
+        raise node.problem(f"axes {axes} must be the last axes: Keras scales other axes")
     x, back = moved(g, x, axes, range(first, x.rank))
     shape = x.shape[first:]
     if node.type == "RMSNormalization":

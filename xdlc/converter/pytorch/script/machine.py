@@ -201,7 +201,7 @@ class Machine:
             self._set(self.value(target.value, variables), target.attr, value)
         elif isinstance(target, ast.Tuple):
             if not isinstance(value, tuple | list):
-                raise ValueError("a value that is not a tuple is unpacked")
+                raise ValueError("the script unpacks a value that is not a tuple")
             for element, item in zip(target.elts, value, strict=True):
                 self._assign(element, item, variables)
         else:

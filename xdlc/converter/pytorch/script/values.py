@@ -180,6 +180,6 @@ def shape_of(value: Value, name: str) -> tuple[int, ...]:
     """Return the shape of a result."""
     shape = tuple(size for size in value.dims or () if size is not None)
     if value.dims is None or len(shape) != len(value.dims):
-        fix = "export the model with torch.export, which keeps such shapes"
+        fix = "export the model with torch.export, which keeps these shapes"
         raise UnsupportedOp(f"the shape of the result of {name} depends on data", fix=fix, code="XD403")
     return shape
