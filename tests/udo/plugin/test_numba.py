@@ -98,7 +98,7 @@ def test_the_example_in_numba_equals_the_reduction_of_xdlc(tmp_path: Path) -> No
     ("body", "problem"),
     [
         ("return numba.njit(lambda x, y, z: None)", "has 3 parameters"),
-        ("return numba.njit(lambda x, y: x.nothing())", "numba refuses"),
+        ("return numba.njit(lambda x, y: x.nothing())", "numba rejects"),
         ("return lambda x: x", "returned function"),
     ],
 )
