@@ -59,7 +59,7 @@ def names(
 
 
 def soc_names(text: str) -> tuple[str, ...]:
-    """Return the names in a text: with commas or blanks between them, or with blanks in a SoC's name."""
+    """Return the names in a text; a name of a SoC may have blanks."""
     parts = map(str.strip, text.split(","))
     return tuple(name for part in parts for name in ([part] if is_soc(part) else part.split()))
 
