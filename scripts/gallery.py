@@ -400,7 +400,7 @@ def page(rows: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _lacking(facts: Mapping[str, Any]) -> list[str]:
     """Return why a model has no cost, if it has none."""
-    return [] if "cost" not in facts else ["", f"xdlc cost stops: {facts['cost'].split(': ', 2)[-1]}."]
+    return [] if "cost" not in facts else ["", f"`xdlc cost` stops: {facts['cost'].split(': ', 2)[-1]}."]
 
 
 _ABOUT = """\
@@ -408,17 +408,18 @@ _ABOUT = """\
 
 `scripts/gallery.py` converts each model, quantizes it with the defaults, compiles it for {soc}, and writes this page.
 
-- **8-bit**, **16-bit**: dB of the worst output with activations of 8 and of 16 bits; weights have 8 bits. The float DLC is the
-  reference. 20 dB is an error of a tenth, 40 dB an error of a hundredth.
-- **Task**: right answers on a labelled data set, as float, 8-bit and 16-bit; or how often the first class, or all labels, stay the same.
-- **Ops on HTP**: ops that HTP runs; the CPU runs the others.
-- **DRAM**: bytes that HTP reads and writes in one inference, by the compiler's plan.
-- **Time**: an estimate, with the interval that contains the time of 8 of 10 networks. *Too small* means that the model moves fewer
+- **8-bit** and **16-bit** compare the worst output with the float DLC, in dB. 20 dB is an error of 10 %, 40 dB is an error of 1 %.
+  The activations have 8 or 16 bits; the weights have 8 bits.
+- **Task** says *right* for a data set with labels, and counts the right answers of the float, 8-bit and 16-bit models. Without labels,
+  the column says *same*, and counts how often the first class, or all labels, stay the same.
+- **Ops on HTP** counts the ops that HTP runs; the CPU runs the other ops.
+- **DRAM** counts the bytes that HTP reads and writes in one inference, by the compiler's plan.
+- **Time** is an estimate. The interval contains the time of 8 of 10 networks. *Too small* means that the model moves fewer
   bytes than all measured networks.
 
-xdlc calibrates with {calibration} samples and judges other samples: {judged} photos, photos with words or drawn digits, or the rest of a
-data set. Models marked * get random numbers: ignore their dB.
-A click on a model shows the verdict and the picture of its report. Its dB differ from the table: the
+xdlc calibrates with {calibration} samples and judges other samples. It judges {judged} photos, photos with words or drawn digits, or the
+rest of a data set. Models marked * receive random numbers: ignore the dB of these models.
+Click a model to see its verdict and the picture of its report. The dB of the report differ from the table, because the
 report prints the mean of the outputs, and measures the input of a Softmax.
 
 | model | source | it finds | 8-bit | 16-bit | task | ops on HTP | source, DLC, cache (KiB) | M MACs | DRAM (KiB) | time (ms) |
