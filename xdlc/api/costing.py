@@ -28,8 +28,8 @@ def cost(
 ) -> CostReport:
     """Return the operations, bytes and estimated times of a model on SoCs.
 
-    The vendor's compiler plans the network for each SoC.  Its plan has the bytes and the engine of each
-    kernel.  Without SoCs, the report has MACs, bytes and memory, and needs no vendor library.
+    The vendor's compiler plans the network for each SoC.  The plan has the bytes and the engine of each
+    kernel.  Without SoCs, the report has MACs, bytes and memory, and xdlc needs no vendor library.
 
     Args:
         model: The model, or the path of a DLC.

@@ -130,7 +130,7 @@ class Submissions:
 class Session:
     """A model that is ready to run many times, from any number of threads.
 
-    Use it as a context manager, or call ``close``: that ends the processes of the session.
+    Use the session as a context manager, or call ``close``.  Both end the processes of the session.
 
     Attributes:
         graph: The graph that runs; the first graph if the shapes of the feeds choose.
@@ -143,7 +143,7 @@ class Session:
         **options: See ``help(xdlc.run)``.
 
     Raises:
-        UsageError: If xdlc does not know the runtime, or an option of it.
+        UsageError: If xdlc does not know the runtime, or the runtime does not have an option.
         UnsupportedOp: If the host cannot run an op, or a UDO has no kernel.
         ContainerError: If the AIP record is missing or damaged (aip).
         ConstraintError: If HTP refuses an op (htp).
@@ -255,17 +255,18 @@ class Session:
 
     @verb
     def profile(self, feeds: Mapping[str, Array], *, runs: int = 10) -> Profile:
-        """Return the mean time of each op on this CPU in seconds, UDOs included.
+        """Run the model, and return the mean time of each op on this CPU in seconds.
 
-        A device needs other times.  The session opens the model a second time, because measuring is slower.
+        The times include UDOs, and differ from the times of a device.  The session opens the model a second
+        time for the measurement.
 
         Args:
             feeds: Input arrays by name, as for ``run``.
             runs: Number of runs.  The first run is the slowest.
 
         Raises:
-            UsageError: If the session has another runtime than cpu, or is closed.
-            BackendError: If the runs have more than a million executions of ops.
+            UsageError: If the session's runtime is not cpu, ``runs`` is below 1, or the session is closed.
+            BackendError: If the runs execute more than a million ops.
             XdlcError: As ``run`` does.
         """
         from xdlc.runtime.profile import Profiler
@@ -299,7 +300,7 @@ class Session:
         return self._engines[graph.name]
 
     def close(self) -> None:
-        """End the session: cancel waiting runs, and wait until running ones end."""
+        """End the session: cancel waiting runs, and wait for the end of active runs."""
         self._is_open = False
         self._closing.close()
 

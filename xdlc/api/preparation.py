@@ -38,7 +38,7 @@ def quantize(
 ) -> Model:
     """Return a quantized copy of a model.
 
-    The DLC of a float model is the usual source.  ``requantize`` also quantizes a quantized model again.
+    The model is usually a float model.  With ``requantize``, xdlc quantizes a quantized model again.
 
     Args:
         model: The model, or the path of a DLC.
@@ -48,12 +48,14 @@ def quantize(
             by graph.
         report: Path of a report to write (``.html``, ``.json``, ``.csv``, or ``.svg`` for a picture), or a
             ``Reporter``.
-        report_list: Samples that measure the outputs and do not calibrate, in the forms of ``samples``.
-            Default: every fifth sample, measured under the ranges of the other samples.
+        report_list: Samples to measure accuracy with, in the forms of ``samples``.  They do not calibrate.
+            Default: every fifth sample of ``samples``, with the ranges of the other samples.
         notify: Called at the end with each note, a line of text.  Notes on lost accuracy begin with
-            ``warning:``.  Default: the log ``xdlc.quant`` gets the warnings.
-        step: Called with the title of a step, the number of finished steps, and of all (0: not known).
-        phrase: Writes each line of ``notify``.  Default: options in a line are written as keyword arguments.
+            ``warning:``.  Default: xdlc writes the warnings to the log ``xdlc.quant``.
+        step: Called as ``step(title, done, total)`` when a step begins or advances.  A ``total`` of 0 means
+            that xdlc does not know the number of steps.
+        phrase: Function that turns a note into the line for ``notify``.  Default: a line writes options as
+            keyword arguments.
         **options: Options of the quantizer.
 
     Raises:

@@ -35,7 +35,7 @@ _FORMS: Mapping[str, Any] = {
 
 @dataclass(slots=True, eq=False, repr=False)
 class Model:
-    """A network: its graphs, with what else a DLC holds.
+    """A network: its graphs, and the other content of a DLC.
 
     Attributes:
         graphs: Graphs by name.
@@ -90,10 +90,10 @@ class Model:
         return Model(graphs, self.metadata, self.records, self.files)
 
     def add_graph(self, graph: Graph) -> Graph:
-        """Add a graph.
+        """Add a graph, and return the graph.
 
         Raises:
-            ModelError: If another graph has its name.
+            ModelError: If the model already has a graph of this name.
         """
         if self.graphs.setdefault(graph.name, graph) is not graph:
             raise ModelError(f"two graphs are named {graph.name!r}")

@@ -31,8 +31,8 @@ class PytorchOptions(SymbolOptions, total=False):
     torch_exporter: Annotated[
         str | None,
         Option(
-            "Choose how to read the network. torch: directly; onnx: from an export by torch.onnx in a child "
-            "process, which needs {trust}.",
+            "Choose how to read the network. torch: directly. onnx: through an ONNX export by torch.onnx in "
+            "a child process; this needs {trust}.",
             default_text="torch",
             metavar="NAME",
         ),
