@@ -35,7 +35,7 @@ def cost(
         model: The model, or the path of a DLC.
         socs: SoC names such as ``sm8650``.
         vtcm: Sizes of VTCM in MB; xdlc plans for each.  Default: the whole VTCM of the SoC.
-        step: Called with the title of a step, the number of finished plans, and of all.
+        step: Called as ``step(title, done, total)`` with the number of finished plans and of all plans.
 
     Raises:
         UsageError: If xdlc does not know a SoC, a SoC has less VTCM, or you name sizes without a SoC.

@@ -185,7 +185,9 @@ class Session:
 
     @verb
     def run(self, feeds: Mapping[str, Array], *, native: bool = False) -> dict[str, Array]:
-        """Return the outputs by name, as float32 where the output has real numbers.
+        """Run the model once, and return its outputs by name.
+
+        Float and quantized outputs are float32; other outputs keep their data type.
 
         Args:
             feeds: Input arrays by name, with the shape and layout of the graph's inputs.  Feed a quantized
@@ -236,9 +238,9 @@ class Session:
         Args:
             feeds: Input arrays by name, as for ``run``.  Do not change the arrays until the run ends.
             native: Return quantized outputs as stored integers instead of float32.
-            deadline: Seconds from now.  Then the future fails with a BackendError, and a waiting run never
-                starts.  A run on the CPU stops before its next op.  Any other run continues without a
-                result.
+            deadline: Seconds from now, after which the future fails with a BackendError.  A waiting run then
+                never starts, and a run on the CPU stops before its next op.  A run on another runtime
+                continues without a result.
 
         Raises:
             UsageError: If the deadline is not positive, or the session is closed.

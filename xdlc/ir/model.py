@@ -39,9 +39,9 @@ class Model:
 
     Attributes:
         graphs: Graphs by name.
-        metadata: JSON-like facts about the DLC and how it was made.
+        metadata: Facts about the DLC and its history, as JSON values.
         records: Other entries of the DLC by name: caches, AIP records and ``xdlc.*`` records.
-        files: Files that ``save`` writes next to the DLC, by their paths from its folder.
+        files: Files that ``save`` writes next to the DLC, by path relative to the DLC's folder.
     """
 
     graphs: dict[str, Graph] = field(default_factory=dict)

@@ -104,10 +104,11 @@ class QuantizeOptions(KernelOptions, total=False):
     ]
     act_quantizer_calibration: Annotated[
         str,
-        Option("Use this range method for activations.", default="auto", choices=RANGE_METHODS, is_open=True),
+        Option("Use this method for activation ranges.", default="auto", choices=RANGE_METHODS, is_open=True),
     ]
     param_quantizer_calibration: Annotated[
-        str, Option("Use this range method for weights.", default="auto", choices=RANGE_METHODS, is_open=True)
+        str,
+        Option("Use this method for weight ranges.", default="auto", choices=RANGE_METHODS, is_open=True),
     ]
     act_quantizer_schema: Annotated[
         str,
