@@ -116,3 +116,16 @@ def test_a_file_that_cannot_be_read_is_no_error_of_the_command_line(
     monkeypatch.setattr(os, "access", lambda *_args, **_names: False)
     monkeypatch.setattr(os, "open", refused)
     assert CliRunner().invoke(info.main, [str(path)]).exit_code == StorageError.exit_code
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("sm8550,sm8650", ("sm8550", "sm8650")),
+        ("sm8550 sm8650", ("sm8550", "sm8650")),
+        ("8 Gen 3, sm8550", ("8 Gen 3", "sm8550")),
+        ("", ()),
+    ],
+)
+def test_names_of_socs_may_have_blanks(text: str, names: tuple[str, ...]) -> None:
+    assert params.soc_names(text) == names

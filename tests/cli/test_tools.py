@@ -335,9 +335,14 @@ def test_info_traces_both_ways(models: Any) -> None:
     assert report["graphs"][0]["inputs"][0]["raw"] == {"float32": 'array.astype("<f4").tofile("x.raw")'}
 
 
-def test_quiet_prints_nothing(models: Any, listing: Path) -> None:
+def test_quiet_prints_nothing(models: Any) -> None:
     source, folder = models.save(models.cnn(), "net.onnx"), models.folder
-    quantized, lists = folder / "net_quantized.dlc", ("--input-list", listing)
+    smooth = folder / "smooth"
+    smooth.mkdir()
+    for number in range(4):
+        rows = np.linspace(-1, 1, 256, dtype=np.float32).reshape(1, 1, 16, 16) * (number + 1) / 4
+        np.save(smooth / f"{number}.npy", np.concatenate([rows, -rows, rows.swapaxes(2, 3)], axis=1))
+    quantized, lists = folder / "net_quantized.dlc", ("--input-list", smooth)
     for command, words in (
         (onnx_to_dlc, ["-i", source]),
         (quantize, ["--input-dlc", folder / "net.dlc", *lists]),

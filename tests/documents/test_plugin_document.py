@@ -228,7 +228,7 @@ def test_a_plugin_is_checked_on_random_nodes(tmp_path: Path, plugin: Path) -> No
     report = api.check_plugin(
         str(plugin), 1, attributes={"axis": 3, "operation": "MEAN"}, shapes={"data": (1, 1, 1, 3)}
     )
-    assert any("expected [1, 1, 1, 1]" in text for text in report.problems)
+    assert any("[1, 1, 1, 1]" in text for text in report.problems)
     with pytest.raises(XdlcError):
         list(report.lines())
 

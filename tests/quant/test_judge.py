@@ -203,6 +203,19 @@ def test_kinds(net, shape, values, kind):
     assert kind_of(y, [y], [np.float32(values(rng, shape)) for _ in range(6)]) is kind
 
 
+@pytest.mark.parametrize(
+    ("largest", "kind"), [((3, 3, 3, 3), OutputKind.LANDMARKS), ((3, 1, 3, 0), OutputKind.CLASSES)]
+)
+def test_four_values_with_one_largest_place_are_a_box(net, largest, kind):
+    n = net(1, 4)
+    y = n.op("FullyConnected", [n.x, n.weights("w", 4, 4)], (1, 4), "y")
+    rng = np.random.default_rng(0)
+    values = [rng.normal(0, 1, (1, 4)).astype(np.float32) for _ in largest]
+    for array, place in zip(values, largest, strict=True):
+        array[0, place] = 5.0
+    assert kind_of(y, [y], values) is kind
+
+
 def test_a_kind_that_is_named_holds_and_one_that_is_not_is_an_error(net):
     n = net(1, 8, 8, 4)
     model = n.done(n.conv(n.neuron(n.conv(n.x, 8, "a"), RELU, "r"), 4, "y"))

@@ -52,7 +52,7 @@ def test_rules_hold_for_them(folder: Path) -> None:
     assert [row.usable for row in verdicts(model, "sm8550", sdk="2.51")] == [True, False]
     assert [row.usable for row in verdicts(model, "sm8650", sdk="2.51")] == [True, True]
     strict = verdicts(model, "sm8650", sdk="2.51", mode="strict")
-    assert strict[1].reason == "vtcm: found 4 MB, accepted 8 MB, all that sm8650 has"
+    assert "found 4 MB, accepted 8 MB" in str(strict[1].reason)
     assert "hash is unknown" in str(strict[1].unjudged[0])
 
 

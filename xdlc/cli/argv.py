@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from xdlc.cli import usage_errors, vendor_flags
-from xdlc.cli.params import DimsOption, PathsOption, SourceOption, WordsOption, dashed, split_dims
+from xdlc.cli.params import DimsOption, PathsOption, SourceOption, WordsOption, dashed, is_soc, split_dims
 from xdlc.errors import UsageError, XdlcError, raise_all
 
 LATER = "xdlc.later"
@@ -356,9 +356,9 @@ class _Reader:
         metavar = option.metavar or ""
         last, following = value.rpartition(",")[2], self.rest[0].partition(",")[0] if self.rest else ""
         is_split = (
-            ("SOC" in metavar or "--soc" in option.opts) and last and following and _is_soc(last + following)
+            ("SOC" in metavar or "--soc" in option.opts) and last and following and is_soc(last + following)
         )
-        if is_split and not (_is_soc(last) and _is_soc(following)):
+        if is_split and not (is_soc(last) and is_soc(following)):
             self.notices.append(f"{last} {following} is read as {last}{following}")
             return self.listed(option, value + self.rest.pop(0))
         if "," not in metavar or isinstance(option, PathsOption):
@@ -373,13 +373,3 @@ class _Reader:
 def _truth(words: Sequence[str]) -> bool:
     """Return whether the first word is the value of a switch."""
     return bool(words) and words[0].lower() in ("true", "false")
-
-
-def _is_soc(name: str) -> bool:
-    from xdlc.targets import find_soc
-
-    try:
-        find_soc(name)
-    except XdlcError:
-        return False
-    return True

@@ -51,10 +51,27 @@ def aliases(option: click.Option) -> list[str]:
 
 
 def names(
-    _ctx: click.Context, _param: click.Parameter, value: str | tuple[str, ...] | None
+    _ctx: click.Context, param: click.Parameter, value: str | tuple[str, ...] | None
 ) -> tuple[str, ...]:
     """Parse names separated by commas or blanks, in one text or several."""
-    return tuple(",".join([value] if isinstance(value, str) else value or ()).replace(",", " ").split())
+    text = ",".join([value] if isinstance(value, str) else value or ())
+    return soc_names(text) if isinstance(param.type, SocNames) else tuple(text.replace(",", " ").split())
+
+
+def soc_names(text: str) -> tuple[str, ...]:
+    """Return the names in a text; a name of a SoC may have blanks."""
+    parts = map(str.strip, text.split(","))
+    return tuple(name for part in parts for name in ([part] if is_soc(part) else part.split()))
+
+
+def is_soc(name: str) -> bool:
+    """Return whether a name is a SoC's."""
+    from xdlc.targets import find_soc
+
+    try:
+        return bool(find_soc(name))
+    except UsageError:
+        return False
 
 
 def distinct_names(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:

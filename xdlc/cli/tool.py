@@ -387,7 +387,13 @@ def command_line() -> tuple[str, ...]:
 
 def begin_json(ctx: click.Context) -> None:
     """Print the result as one JSON object at the end, with its lines."""
-    ctx.meta[_RESULT] = {"schema": _SCHEMA, "tool": ctx.command_path, "warnings": [], "lines": []}
+    ctx.meta[_RESULT] = {
+        "schema": _SCHEMA,
+        "tool": ctx.command_path,
+        "warnings": [],
+        "written": [],
+        "lines": [],
+    }
 
 
 def result(**fields: Any) -> None:

@@ -49,7 +49,9 @@ _AGAIN = "get the model file itself"
 _SOURCE = "convert the model that it came from"
 _UNPACK = "unpack it, and pass the .onnx file inside"
 
-_CONVERT = "convert it: `xdlc convert FILE`; --dry-run shows its inputs and writes nothing"
+_CONVERT = (
+    "convert it: `xdlc convert FILE`; `xdlc convert FILE --dry-run` shows its inputs and writes nothing"
+)
 ONNX = Format("an ONNX model", _CONVERT)
 TFLITE = Format("a TensorFlow Lite model", _CONVERT)
 SAVED_MODEL = Format("a TensorFlow SavedModel", _CONVERT)

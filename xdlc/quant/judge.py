@@ -19,7 +19,7 @@ from xdlc.options import spell
 from xdlc.options.quantizing import OutputKind
 from xdlc.quant.attention_masks import hides
 from xdlc.quant.op_specs import is_real, rule_of, single_name
-from xdlc.quant.verdicts import Verdict, is_picture, verdict_of
+from xdlc.quant.verdicts import FEW, Verdict, is_picture, verdict_of
 from xdlc.quant.widening.mixed_scales import TensorSlice, parts_of, unlike_parts, writer
 
 MIN_GAIN = 0.05
@@ -323,7 +323,11 @@ def _kind_of_vector(kinds: set[str], length: int, values: Sequence[Array]) -> Ou
         return OutputKind.LANDMARKS
     if length % VECTOR == 0 and length <= LONGEST:
         return OutputKind.EMBEDDING
-    return OutputKind.CLASSES if kinds & {"FullyConnected", "Conv2d"} else OutputKind.SIGNAL
+    if not kinds & {"FullyConnected", "Conv2d"}:
+        return OutputKind.SIGNAL
+    # A box whose largest value is always the same one, like the corner farthest from the origin.
+    is_box = length == BOX and len(values) >= FEW and len({int(array.argmax()) for array in values}) == 1
+    return OutputKind.LANDMARKS if is_box else OutputKind.CLASSES
 
 
 def has_unit_range(sources: Sequence[Tensor]) -> bool:

@@ -83,7 +83,7 @@ class Fault:
 
     def __str__(self) -> str:
         """Return the line for people."""
-        begin = "warning: " if self.is_certain else ""
+        begin = "warning: " if self.is_certain or self.is_problem else ""
         return f"{begin}calibration samples: {self.text}; {self.fix}"
 
 

@@ -112,7 +112,7 @@ def main(
         if is_set and not is_enabled:
             raise UsageError(f"{flag} requires {enabling}", fix=f"add {enabling}, or omit {flag}")
     devices = [device_soc(soc) for soc in socs]  # before the long work, as the ranges
-    named = (flags["target"] or "").replace(",", " ").split()
+    named = params.soc_names(flags["target"] or "")
     on_hta = enable_hta and not socs
     if on_hta:
         for soc in named:

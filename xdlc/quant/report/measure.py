@@ -280,9 +280,11 @@ def with_figures(outputs: Sequence[OutputReport], figures: Sequence[Figure]) -> 
         figure = by_name.get(output.name)
         if figure is not None:
             verdict, is_real = figure.verdict, figure.sqnr is not None
-            output = replace(output, rows=verdict.rows, is_lost=verdict.is_poor, kept=verdict.kept)
+            # Rows that share one label are no evidence of agreement.
+            rows, top1 = (0, None) if verdict.doubt else (verdict.rows, verdict.equal)
+            output = replace(output, rows=rows, is_lost=verdict.is_poor, kept=verdict.kept)
             output = replace(output, is_useless=verdict.is_useless, task=str(verdict))
-            output = replace(output, judged=figure.sqnr, top1=verdict.equal) if is_real else output
+            output = replace(output, judged=figure.sqnr, top1=top1) if is_real else output
         yield output
 
 
