@@ -364,7 +364,7 @@ DLC_VERSION = click.option(
 
 def template_flag(name: str, option: str) -> Callable[[Function], Function]:
     """Return the flag that writes a template of an option's file for the model."""
-    text = f"Write a template for --{option} that describes the model. xdlc then writes no DLC."
+    text = f"Write a template for {dashed(f'--{option}')} that describes the model. xdlc then writes no DLC."
     return click.option(f"--dump-{name}-template", type=OUTPUT_FILE, help=text)
 
 

@@ -68,7 +68,7 @@ _RESULTS = (
         is_flag=False,
         flag_value=BESIDE,
         metavar="FILE",
-        help="Write all encodings as JSON.  [default for FILE: the result's name_encoding.json]",
+        help="Write all encodings as JSON.  [default without a value: to the result's name_encoding.json]",
     ),
     click.option(
         "--encoding-version",

@@ -26,7 +26,7 @@ class DebugOptions(TypedDict, total=False):
     candidate: Annotated[
         PathLike | None,
         Option(
-            "Compare this engine with the reference. Write the engine as for {reference}.",
+            "Compare this engine with the reference. The forms are as for {reference}.",
             default_text="htp with {soc}, else cpu",
             metavar="ENGINE",
         ),
@@ -34,10 +34,12 @@ class DebugOptions(TypedDict, total=False):
     graph: Annotated[
         str | None,
         Option(
-            "Compare this graph of a model with several graphs.", default_text="the first", metavar="NAME"
+            "Compare this graph of a model with several graphs.",
+            default_text="the first graph",
+            metavar="NAME",
         ),
     ]
-    soc: Annotated[str | None, Option("Emulate this SoC.", metavar="SOC")]
+    soc: Annotated[str | None, Option("Emulate the HTP of this SoC.", metavar="SOC")]
     weights: Annotated[
         PathLike | None,
         Option("Read the weights of a source model from this file (.caffemodel).", metavar="FILE"),

@@ -448,7 +448,7 @@ class PrepareOptions(CompileOptions, EditOptions, BoundaryOptions, total=False):
 class ExportOptions(TypedDict, total=False):
     """Options of ``to_onnx``."""
 
-    graph: Annotated[str | None, Option("Write this graph.", default_text="the first", metavar="NAME")]
+    graph: Annotated[str | None, Option("Write this graph.", default_text="the first graph", metavar="NAME")]
     encodings: Annotated[
         str,
         Option(

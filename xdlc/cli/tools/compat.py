@@ -135,4 +135,4 @@ def _unknown(name: str) -> UsageError:
 
 @group("xdlc-compat", install, flags)
 def main() -> None:
-    """Run scripts that call the vendor's tools: install launchers, and list flags."""
+    """Support scripts that call the vendor's tools: install launchers, and list flags."""

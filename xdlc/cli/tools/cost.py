@@ -77,7 +77,7 @@ def _sizes(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
     type=params.OUTPUT_FILE,
     is_flag=False,
     flag_value="-",
-    help="Write the report as JSON.  [default for FILE: standard output]",
+    help="Write the report as JSON.  [default without a value: to standard output]",
 )
 @click.option(
     "--csv",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     multiple=True,
 )
 @params.output(
-    "Write each package to a folder of its name in this folder.",
+    "Write each package to a subfolder with the package's name.",
     "--output-path",
     name="folder",
     metavar="FOLDER",

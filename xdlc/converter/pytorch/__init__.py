@@ -37,9 +37,7 @@ class PytorchOptions(SymbolOptions, total=False):
             metavar="NAME",
         ),
     ]
-    trust: Annotated[
-        bool, Option("Let torch load the file, which executes code that it may contain.", default=False)
-    ]
+    trust: Annotated[bool, Option("Let torch load the file. torch executes code in the file.", default=False)]
 
 
 FRONTEND = Frontend(
