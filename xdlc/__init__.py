@@ -13,7 +13,7 @@ The verbs of the command line, in Python::
         results = [session.run({"x": image}) for image in images]
     xdlc.to_onnx("net.dlc", "net.onnx")
 
-Importing this package loads none of the heavy libraries; the verbs do, when they are called.
+Importing this package loads no heavy library; a verb loads the libraries that it needs.
 """
 
 import sys

@@ -97,7 +97,7 @@ def test_a_changed_default_shows_in_help_signature_and_behaviour(monkeypatch: py
     def command(**options: Any) -> None: ...
 
     help_text = " ".join(CliRunner().invoke(command, ["--help"]).stdout.split())
-    assert "percentile. [default: 97.5]" in help_text
+    assert "in the range. [default: 97.5]" in help_text
     assert inspect.signature(verb(quantizing)).parameters[name].default == 97.5
     assert QuantOptions().percentile_calibration_value == 97.5
 

@@ -64,11 +64,14 @@ def compare(
     """Run models on the same samples, and return a row of figures for each model.
 
     Args:
-        models: Paths of source models and DLCs of one network, at least one DLC.  The first is the reference.
-        samples: Feeds, in the forms of ``samples`` of ``quantize``.  At most 1,000 are compared.
+        models: Paths of source models and DLCs of one network, at least one DLC.  The first model is
+            the reference.
+        samples: Samples of the inputs, in the forms of ``samples`` of ``quantize``.  xdlc
+            compares at most 1,000 samples.
         metric: Your metric, as ``evaluate`` of ``quantize``: a function, or ``FILE.py:FUNCTION``.
         soc: Also run quantized DLCs on the emulation of this SoC.
-        step: Called with the title of what is done, the number of runs done and of all (0: not known).
+        step: Called as ``step(title, done, total)`` with the number of finished runs and of all runs.  A
+            ``total`` of 0 means that xdlc does not know the number.
 
     Raises:
         UsageError: If no model is a DLC, samples are missing, or the models differ in their outputs.

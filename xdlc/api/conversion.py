@@ -52,20 +52,21 @@ def convert(
         path: A model file, an ``onnx.ModelProto``, or a PyTorch network in memory: a module (exported by
             ``torch.export``), an exported program, or TorchScript.
         example_inputs: Inputs to export a module with: a tuple of tensors, a tensor, or a mapping of tensors
-            by name.  A mapping of shapes means ``input_dims``.
-        input_dims: Shapes by input name, with the batch.  Set the dimensions that the file leaves open; -1
-            keeps a dimension open.
+            by input name.  xdlc reads a mapping of shapes by input name as ``input_dims``.
+        input_dims: Shapes by input name, with the batch dimension, for the dimensions that the file leaves
+            open.  -1 keeps a dimension open.
         notify: Called with each notice, a line of text.  Default: the log.
-        step: Called with the title of a step, the number of finished steps, and of all (0: not known).
+        step: Called as ``step(title, done, total)`` when a step begins or advances.  A ``total`` of 0 means
+            that xdlc does not know the number of steps.
         **options: Options of the conversion.
 
     Returns:
         The model.  Its weights stay in the source file until you use them.
 
     Raises:
-        UsageError: If xdlc does not know an option or an input name, or another framework has the option.
-        ModelError: If the file is not a valid model; the error names the format of another file.
-        UnsupportedOp: If QNN and the host lack operations; the error lists all of them.
+        UsageError: If xdlc does not know an option or an input name, or the option is for other frameworks.
+        ModelError: If the file is not a valid model.  If xdlc knows its format, the error names the format.
+        UnsupportedOp: If neither QNN nor the host can run an operator; the error lists all of them.
         StorageError: If the file cannot be read.
     """
     chosen = _importing(options, example_inputs, input_dims, notify=notify, step=step)
@@ -83,18 +84,22 @@ def check(
     converted: Callable[[Model], None] | None = None,
     **options: Unpack[ConvertOptions],
 ) -> Report:
-    """Return all problems of a framework model, and what its nodes become.
+    """Check a framework model; return its problems and the ops of its nodes.
 
-    ``check`` writes no file, and lists problems of the model instead of raising them.
+    ``check`` writes no file, and lists problems of the model instead of raising errors for them.
 
     Args:
         path: A model file, an ``onnx.ModelProto``, or a PyTorch network in memory.
         example_inputs: Inputs to export a PyTorch module with, as for ``convert``.
         input_dims: Shapes by input name.
-        target: Name of a SoC that each op shall support.  The vendor's library judges, or xdlc's own tables
-            if it is not installed.
+        target: Name of a SoC whose HTP must support each op.  xdlc queries the vendor's library, or its own
+            tables if the library is not installed.
         converted: Called with the converted model, if the model has no problems.
         **options: Options of the conversion.
+
+    Returns:
+        The report.  ``problems`` lists each problem with its place and fix; ``nodes`` lists the ops that each
+        source node becomes.
 
     Raises:
         UsageError: If xdlc does not know an option, an input name or the SoC.

@@ -28,14 +28,14 @@ def cost(
 ) -> CostReport:
     """Return the operations, bytes and estimated times of a model on SoCs.
 
-    The vendor's compiler plans the network for each SoC.  Its plan has the bytes and the engine of each
-    kernel.  Without SoCs, the report has MACs, bytes and memory, and needs no vendor library.
+    The vendor's compiler plans the network for each SoC.  The plan has the bytes and the engine of each
+    kernel.  Without SoCs, the report has MACs, bytes and memory, and xdlc needs no vendor library.
 
     Args:
         model: The model, or the path of a DLC.
         socs: SoC names such as ``sm8650``.
         vtcm: Sizes of VTCM in MB; xdlc plans for each.  Default: the whole VTCM of the SoC.
-        step: Called with the title of a step, the number of finished plans, and of all.
+        step: Called as ``step(title, done, total)`` with the number of finished plans and of all plans.
 
     Raises:
         UsageError: If xdlc does not know a SoC, a SoC has less VTCM, or you name sizes without a SoC.

@@ -29,15 +29,19 @@ def debug(
     samples: Iterable[Mapping[str, Array] | Array] | PathLike,
     **options: Unpack[DebugOptions],
 ) -> DebugReport:
-    """Compare two engines tensor by tensor, and return the first wrong op.
+    """Compare two engines tensor by tensor, and return a report.
 
     Args:
         model: The model, or the path of a DLC.
-        samples: Feeds, in the forms of ``samples`` of ``quantize``.
-        **options: The engines, and what counts as wrong.
+        samples: Samples of the inputs, in the forms of ``samples`` of ``quantize``.
+        **options: The engines, and the limits for a wrong op.
+
+    Returns:
+        The report.  ``rows`` has the figures of each tensor, with SQNR in dB; ``first_wrong`` is the row of
+        the first wrong op, or None.
 
     Raises:
-        UsageError: If xdlc does not know an engine, it is not installed, or it does not fit the model.
+        UsageError: If xdlc does not know an engine, or an engine is not installed or does not fit the model.
         BackendError: If an engine fails.
         StorageError: If a file cannot be read.
     """

@@ -130,7 +130,7 @@ class Submissions:
 class Session:
     """A model that is ready to run many times, from any number of threads.
 
-    Use it as a context manager, or call ``close``: that ends the processes of the session.
+    Use the session as a context manager, or call ``close``.  Both end the processes of the session.
 
     Attributes:
         graph: The graph that runs; the first graph if the shapes of the feeds choose.
@@ -143,7 +143,7 @@ class Session:
         **options: See ``help(xdlc.run)``.
 
     Raises:
-        UsageError: If xdlc does not know the runtime, or an option of it.
+        UsageError: If xdlc does not know the runtime, or the runtime does not have an option.
         UnsupportedOp: If the host cannot run an op, or a UDO has no kernel.
         ContainerError: If the AIP record is missing or damaged (aip).
         ConstraintError: If HTP refuses an op (htp).
@@ -185,7 +185,9 @@ class Session:
 
     @verb
     def run(self, feeds: Mapping[str, Array], *, native: bool = False) -> dict[str, Array]:
-        """Return the outputs by name, as float32 where the output has real numbers.
+        """Run the model once, and return its outputs by name.
+
+        Float and quantized outputs are float32; other outputs keep their data type.
 
         Args:
             feeds: Input arrays by name, with the shape and layout of the graph's inputs.  Feed a quantized
@@ -236,9 +238,9 @@ class Session:
         Args:
             feeds: Input arrays by name, as for ``run``.  Do not change the arrays until the run ends.
             native: Return quantized outputs as stored integers instead of float32.
-            deadline: Seconds from now.  Then the future fails with a BackendError, and a waiting run never
-                starts.  A run on the CPU stops before its next op.  Any other run continues without a
-                result.
+            deadline: Seconds from now, after which the future fails with a BackendError.  A waiting run then
+                never starts, and a run on the CPU stops before its next op.  A run on another runtime
+                continues without a result.
 
         Raises:
             UsageError: If the deadline is not positive, or the session is closed.
@@ -255,17 +257,18 @@ class Session:
 
     @verb
     def profile(self, feeds: Mapping[str, Array], *, runs: int = 10) -> Profile:
-        """Return the mean time of each op on this CPU in seconds, UDOs included.
+        """Run the model, and return the mean time of each op on this CPU in seconds.
 
-        A device needs other times.  The session opens the model a second time, because measuring is slower.
+        The times include UDOs, and differ from the times of a device.  The session opens the model a second
+        time for the measurement.
 
         Args:
             feeds: Input arrays by name, as for ``run``.
             runs: Number of runs.  The first run is the slowest.
 
         Raises:
-            UsageError: If the session has another runtime than cpu, or is closed.
-            BackendError: If the runs have more than a million executions of ops.
+            UsageError: If the session's runtime is not cpu, ``runs`` is below 1, or the session is closed.
+            BackendError: If the runs execute more than a million ops.
             XdlcError: As ``run`` does.
         """
         from xdlc.runtime.profile import Profiler
@@ -299,7 +302,7 @@ class Session:
         return self._engines[graph.name]
 
     def close(self) -> None:
-        """End the session: cancel waiting runs, and wait until running ones end."""
+        """End the session: cancel waiting runs, and wait for the end of active runs."""
         self._is_open = False
         self._closing.close()
 

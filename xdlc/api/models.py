@@ -24,8 +24,8 @@ LONGEST_COPYRIGHT = 1 << 16
 def load(path: PathLike, *, crc: bool = True) -> Model:
     """Return the model of a DLC.  Weights stay in the file until you use them.
 
-    A context binary (``.bin``) becomes a model with this cache and without graphs.  Reading one needs the
-    vendor's library.
+    For a context binary (``.bin``), the model has this cache and no graphs.  To read a context binary, xdlc
+    needs the vendor's library.
 
     Args:
         path: The file.
@@ -35,7 +35,8 @@ def load(path: PathLike, *, crc: bool = True) -> Model:
     Raises:
         UsageError: If ``path`` is not a path.
         StorageError: If the file cannot be read.
-        ContainerError: If the file is not a DLC, or is damaged; the error names the format of another file.
+        ContainerError: If the file is not a DLC, or is damaged.
+        BackendError: If the file is a context binary, and the vendor's library is missing or fails.
     """
     from xdlc.container import load as load_container
     from xdlc.runtime.htp.context_binary import is_context_binary, read_binary
@@ -122,7 +123,7 @@ def to_onnx(model: Model | PathLike, path: PathLike, **options: Unpack[ExportOpt
     Args:
         model: The model, or the path of a DLC.
         path: The ONNX file.
-        **options: Options of what is written.
+        **options: Options of the ONNX file.
 
     Raises:
         UsageError: If xdlc does not know an option, or the graph that it names.
@@ -146,7 +147,7 @@ def export_encodings(model: Model | PathLike, path: PathLike, version: str = "1.
         version: Form of the file: 0.4.0 to 0.6.1 (the vendor and AIMET), or 1.0.0 and 2.0.0 (AIMET).
 
     Raises:
-        UsageError: If xdlc does not know the version, or it cannot store an encoding.
+        UsageError: If xdlc does not know the version, or a file of this version cannot store an encoding.
         StorageError: If the file cannot be written.
     """
     from xdlc.quant.overrides import save_encodings
@@ -161,7 +162,7 @@ def annotate(model: Model, *, notify: Notify | None = None, **options: Unpack[An
     Args:
         model: The model.  ``annotate`` changes it; with ``strip_encodings`` it returns a copy.
         notify: Called with each notice, a line of text.
-        **options: Options of what is stored.
+        **options: The encodings, the type of floats, and the texts.
 
     Raises:
         UsageError: If encodings match no tensor or do not fit it, or a text is too long.

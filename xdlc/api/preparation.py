@@ -38,7 +38,7 @@ def quantize(
 ) -> Model:
     """Return a quantized copy of a model.
 
-    The DLC of a float model is the usual source.  ``requantize`` also quantizes a quantized model again.
+    The model is usually a float model.  With ``requantize``, xdlc quantizes a quantized model again.
 
     Args:
         model: The model, or the path of a DLC.
@@ -48,12 +48,14 @@ def quantize(
             by graph.
         report: Path of a report to write (``.html``, ``.json``, ``.csv``, or ``.svg`` for a picture), or a
             ``Reporter``.
-        report_list: Samples that measure the outputs and do not calibrate, in the forms of ``samples``.
-            Default: every fifth sample, measured under the ranges of the other samples.
+        report_list: Samples to measure accuracy with, in the forms of ``samples``.  They do not calibrate.
+            Default: every fifth sample of ``samples``, with the ranges of the other samples.
         notify: Called at the end with each note, a line of text.  Notes on lost accuracy begin with
-            ``warning:``.  Default: the log ``xdlc.quant`` gets the warnings.
-        step: Called with the title of a step, the number of finished steps, and of all (0: not known).
-        phrase: Writes each line of ``notify``.  Default: options in a line are written as keyword arguments.
+            ``warning:``.  Default: xdlc writes the warnings to the log ``xdlc.quant``.
+        step: Called as ``step(title, done, total)`` when a step begins or advances.  A ``total`` of 0 means
+            that xdlc does not know the number of steps.
+        phrase: Function that turns a note into the line for ``notify``.  Default: a line writes options as
+            keyword arguments.
         **options: Options of the quantizer.
 
     Raises:
@@ -90,16 +92,16 @@ def prepare(
 
     Args:
         model: The model, or the path of a DLC.
-        socs: SoC names such as ``sm8650``.  Name no SoC with ``htp_archs``.
+        socs: SoC names such as ``sm8650``.  With ``htp_archs``, name no SoC.
         notify: Called with each notice, a line of text: kept and replaced caches, and the ops that
             ``partition`` leaves to the CPU, each with the reason.  Default: the log.
-        step: Called with the title of a step, the number of finished SoCs, and of all.
+        step: Called as ``step(title, done, total)`` with the number of finished SoCs and of all SoCs.
         **options: Options of preparing.
 
     Raises:
         UsageError: If xdlc does not know a SoC, an option, or a name in an option.
         BackendError: If the vendor's package is missing, or its compiler refuses the model.
-        PrepareError: If some SoCs failed.  ``model`` of the error has the caches of the other SoCs.
+        PrepareError: If compiling for some SoCs failed.  ``model`` of the error has the other SoCs' caches.
     """
     from xdlc.prepare.htp import prepare as prepare_htp
 
@@ -119,8 +121,8 @@ def prepare_all(
 
     Args:
         model: The model, or the path of a DLC.
-        socs: SoC names such as ``sm8650``.  Name no SoC with ``htp_archs``.
-        step: Called with the title of a step, the number of finished SoCs, and of all.
+        socs: SoC names such as ``sm8650``.  With ``htp_archs``, name no SoC.
+        step: Called as ``step(title, done, total)`` with the number of finished SoCs and of all SoCs.
         **options: Options of preparing.
 
     Raises:
@@ -259,8 +261,8 @@ def preprocess(
         model: The model, or the path of a DLC.
         name: Name of the input.
         encoding: Colours that callers feed, and colours of the network: ``("nv12", "rgb")``.
-        crop: Height and width of the caller's images, whose centre the network gets; or top, left, height and
-            width of the part that it gets.
+        crop: Height and width of the caller's images; the network gets the centre.  Or the top row and left
+            column of the part that the network gets, then height and width of the caller's images.
         resize: Height and width of the caller's images before resizing, and ``bilinear`` or ``nearest``.
         mean: A number to subtract, or a number for each channel of the network: ``(x - mean) * scale``.
         scale: A number to multiply with after the mean, or a number for each channel of the network.
@@ -347,7 +349,7 @@ def prepare_hta(
         reorder: Execute layers in another order if that saves sections or gives the accelerator more work.
         soc: Name of the SoC, like ``sm8250``; a SoC without HTA is an error.
         notify: Called with each note, a line of text.  Warnings begin with ``warning:``.
-        step: Called with the title of a step, the number of compiled sections, and of all.
+        step: Called as ``step(title, done, total)`` with the number of compiled sections and of all sections.
 
     Raises:
         UsageError: If the ranges or an option are not valid.
@@ -383,6 +385,9 @@ def verdicts(
         outputs: Names of the tensors that you need.  Default: the graph's outputs.
         mode: ``permissive`` accepts a cache that runs, ``strict`` only a cache that uses the whole device.
         sdk: SDK of the device, like ``2.40``.  Default: the SDK of the installed library.
+
+    Returns:
+        A verdict for each cache: ``usable`` is true if the device can use the cache.
 
     Raises:
         UsageError: If xdlc does not know the SoC, an option or an output.

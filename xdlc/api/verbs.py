@@ -76,7 +76,8 @@ def verb(function: Callable[P, R]) -> Callable[P, R]:
         with kept_apart():
             return function(*args, **stated)  # type: ignore[arg-type]
 
-    call.__signature__ = signature  # type: ignore[attr-defined]
+    returned = function.__annotations__.get("return", Parameter.empty)
+    call.__signature__ = signature.replace(return_annotation=returned)  # type: ignore[attr-defined]
     call.__doc__ = _documentation(function, options)
     return call
 

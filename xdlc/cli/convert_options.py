@@ -16,7 +16,7 @@ from xdlc.cli.output_path import check_target, derived_path
 from xdlc.cli.params import all_of, dashed, flags_of, port_flags, stated
 from xdlc.cli.tool import Tool, facts, has_next, notice, output, result, run_next, show, tool, written
 from xdlc.converter.formats import DLC, recognize
-from xdlc.converter.frontends import Frontend, find_frontend, frontends, models_of
+from xdlc.converter.frontends import Frontend, find_frontend, frontends
 from xdlc.errors import UsageError
 from xdlc.options import Option, PathLike, options_of, spell, type_of
 from xdlc.options.graphs import AnnotateOptions, BoundaryOptions, ConvertOptions
@@ -47,8 +47,8 @@ _RESULT: tuple[Callable[..., Any], ...] = (
         type=click.Choice(["info", "debug"]),
         is_flag=False,
         flag_value="info",
-        help="Write no DLC: list every problem of the model and the ops of its DLC, with debug node by "
-        "node. Without a value: info.",
+        help="Write no DLC. info: list every problem of the model, and the ops that a DLC would have. debug: "
+        "also list the result of each source node.  [default without a value: info]",
     ),
     click.option(
         "--soc",
@@ -61,19 +61,20 @@ _RESULT: tuple[Callable[..., Any], ...] = (
         "--report",
         type=params.OUTPUT_FILE,
         metavar="FILE",
-        help="With --dry-run: write the result to this file: .json or .csv.",
+        help="With --dry-run: write the result to this .json or .csv file.",
     ),
     click.option(
         "--cost",
         "with_cost",
         is_flag=True,
-        help="With --dry-run: show MACs, bytes and memory, and what the SoC of --soc moves.",
+        help="With --dry-run: show the MACs, bytes and memory of the model. With --soc: also show the bytes "
+        "that the SoC moves from and to DRAM.",
     ),
 )
 _HELP = """Convert {models} into a DLC.
 
-Prints inputs, outputs and inserted ops. Inputs and outputs keep the model's
-names. They keep its layouts and datatypes unless flags change them.
+xdlc prints inputs, outputs and inserted ops. Inputs and outputs keep the model's
+names. They also keep the model's layouts and data types unless flags change these.
 """
 
 
@@ -86,7 +87,8 @@ def converter_tool(name: str, *importers: Frontend) -> Tool:
             first, with the options of all of them; default: all there are.
     """
     chosen: Sequence[Frontend] = importers or list(frontends().values())
-    models = models_of(chosen)
+    *some, last = (importer.model.split()[1] for importer in chosen)
+    models = f"a model of {', '.join(some)} or {last}" if some else chosen[0].model
 
     def main(
         path: Path,
@@ -127,7 +129,7 @@ def converter_tool(name: str, *importers: Frontend) -> Tool:
     own_options = _own_options(chosen)
     own = options_of(own_options)
     files = {name for name in own if type_of(own_options, name) == PathLike | None}
-    text = f"Convert this model: {models}."
+    text = "Convert this model." if some else f"Convert this {models.partition(' ')[2]}."
     source = params.source("MODEL", text, "--input-network", name="path", type=params.MODEL)
     decorators: tuple[Callable[..., Any], ...] = (
         flags_of(own_options, without=own.keys() - files),

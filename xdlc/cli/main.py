@@ -45,18 +45,13 @@ class LazyGroup(ToolGroup):
         is_vendors = found is None and name.startswith(vendor_flags.NAMES)
         return nearest_names(name, vendor_flags.vendor_tools(), cutoff=0.8) if is_vendors else found
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        commands = {name: self.get_command(ctx, name) or self for name in self.list_commands(ctx)}
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, each.get_short_help_str(200)) for name, each in commands.items()])
-
 
 @group("xdlc", cls=LazyGroup)
 def main() -> None:
-    """Convert, quantize, prepare, run and look into DLC model containers.
+    """Convert, quantize, prepare, run and inspect DLC model containers.
 
-    Every command is also a tool of its own, called xdlc-COMMAND; those for the models of one framework are
-    called xconv-FRAMEWORK-to-dlc.
+    You can also run each command as the tool xdlc-COMMAND. Converters for one framework are tools named
+    xconv-FRAMEWORK-to-dlc.
     """
 
 
@@ -72,7 +67,7 @@ def show_help(names: tuple[str, ...]) -> None:
 def completion(shell: str) -> None:
     """Print a script that completes commands, flags and values in a shell.
 
-    Load it in the file that your shell reads at its start, in bash: eval "$(xdlc completion bash)".
+    Load the script in the start file of your shell, like ~/.bashrc: eval "$(xdlc completion bash)".
     """
     from importlib.metadata import entry_points
 

@@ -146,13 +146,13 @@ dimension_flags = (
         "input_names",
         multiple=True,
         metavar="NAME",
-        help="Resize this input to --input-dimensions. Repeatable.",
+        help="Change the shape of this input to --input-dimensions. Repeatable.",
     ),
     click.option(
         "--input-dimensions",
         multiple=True,
         metavar="D,D..",
-        help="Set the dimensions of the input of --input-name. Repeatable.",
+        help="Set the new shape of the input that --input-name names. Repeatable.",
     ),
 )
 """The flags that give inputs of a DLC other dimensions; see ``dims_of``."""
@@ -312,7 +312,9 @@ def listing(text: str, **settings: Any) -> Decorator:
 
 def sdk(flag: str) -> Decorator:
     """Return the decorator for the SDK of the devices that caches are judged for."""
-    text = f"With {flag}: assume this SDK on the devices.  [default: installed here]"
+    text = (
+        f"With {flag}: assume this SDK version on the devices.  [default: the SDK of the installed library]"
+    )
     return click.option("--sdk", "--runtime-version", "sdk", metavar="VERSION", help=text)
 
 
@@ -321,7 +323,8 @@ NATIVE = click.option(
     "--use-native-input-files",
     "native",
     is_flag=True,
-    help="Read raw files in the inputs' own types instead of float32. xdlc always reads integers so.",
+    help="Read raw files in the data types of the inputs instead of float32. xdlc always reads integer "
+    "inputs in their own type.",
 )
 INPUT_DIMS = click.option(
     "-d",
@@ -332,7 +335,7 @@ INPUT_DIMS = click.option(
     multiple=True,
     callback=lambda _context, _param, pairs: dims(pairs, least=-1),
     metavar="NAME D1,D2,..",
-    help="Set the shape of an input; the model may leave it open. Repeatable.",
+    help="Set the shape of an input, for example if the model leaves dimensions open. Repeatable.",
 )
 
 
@@ -354,14 +357,14 @@ DLC_VERSION = click.option(
     callback=_check_dlc_version,
     default="4.1",
     show_default=True,
-    help="Write this format. 4.0 keeps the data inside the index, as Netron can show it, up to 2 "
-    "GiB. xdlc reads files of format 3 (SNPE 1), but does not write them.",
+    help="Write this version of the DLC format. 4.0 stores weights where Netron can read them, up to 2 GiB. "
+    "xdlc reads format 3 (SNPE 1), but does not write it.",
 )
 
 
 def template_flag(name: str, option: str) -> Callable[[Function], Function]:
     """Return the flag that writes a template of an option's file for the model."""
-    text = f"Write a file for --{option} that describes the model, and no DLC."
+    text = f"Write a template for {dashed(f'--{option}')} that describes the model. xdlc then writes no DLC."
     return click.option(f"--dump-{name}-template", type=OUTPUT_FILE, help=text)
 
 
@@ -434,7 +437,7 @@ def _flag(name: str, option: Option, form: Mapping[str, Any], names: Mapping[str
     """
     text = option.help.format_map(names)
     if option.choices and option.metavar:  # click shows no choices then
-        text = f"{text.removesuffix('.')}: {', '.join(map(str, option.choices))}."
+        text = f"{text} One of {', '.join(map(str, option.choices))}."
     if form.get("multiple") or form.get("cls") in (PathsOption, WordsOption):
         text += " Repeatable."
     default = option.default_text.format_map(names) or _shown(option.default)

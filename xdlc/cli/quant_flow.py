@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 
 
 SAMPLES = (
-    "A line of the input list is one sample: `path` for a model with one input, `name:=path name2:=path2` "
-    "for several. Files are raw little-endian float32, or .npy. Instead of a list, one .npz holds all "
-    "samples along a first axis; a model with one input accepts one .npy. Under the names snpe-dlc-quant and "
-    "qairt-quantizer, xdlc accepts their flags too."
+    "Each line of the input list is one sample: `path` for a model with one input, `name:=path "
+    "name2:=path2` for a model with several inputs. Files are raw little-endian float32, or .npy. Instead "
+    "of a list, pass an .npz file with all samples along the first axis. For a model with one input, you "
+    "can also pass an .npy file. Under the names snpe-dlc-quant and qairt-quantizer, xdlc also accepts the "
+    "flags of these tools."
 )
 BESIDE = "<result>_encoding.json"
 """File of encodings where the flag has no value."""
@@ -58,8 +59,8 @@ _RESULTS = (
         "--report-list",
         type=params.INPUT_FILE,
         metavar="FILE",
-        help="Measure figures and report on these samples, which do not calibrate.  [default: every "
-        "fifth calibration sample]",
+        help="Measure accuracy on these samples. xdlc does not calibrate with them.  [default: every fifth "
+        "calibration sample]",
     ),
     click.option(
         "--export-encodings",
@@ -67,21 +68,21 @@ _RESULTS = (
         is_flag=False,
         flag_value=BESIDE,
         metavar="FILE",
-        help="Write all encodings as JSON.  [default for FILE: the result's name_encoding.json]",
+        help="Write all encodings as JSON.  [default without a value: to the result's name_encoding.json]",
     ),
     click.option(
         "--encoding-version",
         type=click.Choice(VERSIONS),
         default="1.0.0",
         show_default=True,
-        help="Use this version of the JSON of --export-encodings.",
+        help="Write the JSON of --export-encodings in this version of its form.",
     ),
 )
 
 
 file_flags = all_of(
     params.DLC,
-    params.listing("Calibrate with the samples of this list, one a line, or of this folder."),
+    params.listing("Calibrate with the samples of this list, one on each line, or of this folder."),
     params.output(
         "Write the result to this file.  [default: <input>_quantized.dlc]", "--output-dlc", name="target_dlc"
     ),

@@ -143,6 +143,11 @@ class ToolGroup(click.Group):
         with _reported(ctx):
             return super().parse_args(ctx, argv.understood(args, ctx)[0])
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        commands = {name: self.get_command(ctx, name) or self for name in self.list_commands(ctx)}
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, each.get_short_help_str(200)) for name, each in commands.items()])
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_epilog(ctx, formatter)
         help.write_end(self, formatter)
@@ -291,28 +296,28 @@ def _common_options() -> list[Callable[[Callable[..., None]], Callable[..., None
         return click.option(name, is_flag=True, expose_value=False, callback=callback, help=text)
 
     return [
-        flag("--json", _choose_json, "Print one JSON object: the result, warnings and problems."),
+        flag("--json", _choose_json, "Print one JSON object with the result, warnings and problems."),
         click.option(
             "--color",
             type=click.Choice(["auto", "always", "never"]),
             expose_value=False,
             is_eager=True,
             callback=_choose_color,
-            help="Color messages.  [default: auto, on a terminal]",
+            help="Print messages in color. auto: only on a terminal.  [default: auto]",
         ),
         flag("--verbose", remember(_LEVEL, logging.DEBUG), "Log every step."),
         flag("--quiet", remember(_LEVEL, logging.ERROR), "Print only errors and warnings."),
-        flag("--debug", remember(_DEBUG, True), "Show a traceback with an error."),
+        flag("--debug", remember(_DEBUG, True), "Print a Python traceback with each error."),
         click.option(
             "--vendor-lib",
             metavar="DIR",
             type=click.Path(exists=True, file_okay=False, resolve_path=True),
             expose_value=False,
             callback=_use_libraries,
-            help="Use libQnnHtp.so of this folder: an SDK, or an unpacked onnxruntime-qnn.  [default: "
-            "XDLC_VENDOR, or the installed onnxruntime-qnn]",
+            help="Use libQnnHtp.so from this folder of an SDK or of an unpacked onnxruntime-qnn.  [default: "
+            "the folder in XDLC_VENDOR, or the installed onnxruntime-qnn]",
         ),
-        flag("--no-crc", _omit_sums, "Neither write nor check CRC-32 of entries of DLCs."),
+        flag("--no-crc", _omit_sums, "Do not write or check the CRC-32 checksums of DLC entries."),
         _version(),
         click.option(
             "--help-all",

@@ -35,13 +35,13 @@ _FORMS: Mapping[str, Any] = {
 
 @dataclass(slots=True, eq=False, repr=False)
 class Model:
-    """A network: its graphs, with what else a DLC holds.
+    """A network: its graphs, and the other content of a DLC.
 
     Attributes:
         graphs: Graphs by name.
-        metadata: JSON-like facts about the DLC and how it was made.
+        metadata: Facts about the DLC and its history, as JSON values.
         records: Other entries of the DLC by name: caches, AIP records and ``xdlc.*`` records.
-        files: Files that ``save`` writes next to the DLC, by their paths from its folder.
+        files: Files that ``save`` writes next to the DLC, by path relative to the DLC's folder.
     """
 
     graphs: dict[str, Graph] = field(default_factory=dict)
@@ -90,10 +90,10 @@ class Model:
         return Model(graphs, self.metadata, self.records, self.files)
 
     def add_graph(self, graph: Graph) -> Graph:
-        """Add a graph.
+        """Add a graph, and return the graph.
 
         Raises:
-            ModelError: If another graph has its name.
+            ModelError: If the model already has a graph of this name.
         """
         if self.graphs.setdefault(graph.name, graph) is not graph:
             raise ModelError(f"two graphs are named {graph.name!r}")

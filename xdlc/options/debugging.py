@@ -17,8 +17,8 @@ class DebugOptions(TypedDict, total=False):
     reference: Annotated[
         PathLike | None,
         Option(
-            "Trust this engine: a source model (FRAMEWORK:FILE or FILE), a DLC, a folder of raw results, "
-            "cpu, float or htp:SOC. float runs the DLC on this machine without rounding.",
+            "Use this engine as the reference: a source model (FILE or FRAMEWORK:FILE), a DLC, a folder of "
+            "raw results, cpu, float or htp:SOC. float runs the DLC on this machine without rounding.",
             default_text="float for a quantized DLC, cpu with {soc}",
             metavar="ENGINE",
         ),
@@ -26,16 +26,20 @@ class DebugOptions(TypedDict, total=False):
     candidate: Annotated[
         PathLike | None,
         Option(
-            "Judge this engine, in the forms of {reference}.",
+            "Compare this engine with the reference. The forms are as for {reference}.",
             default_text="htp with {soc}, else cpu",
             metavar="ENGINE",
         ),
     ]
     graph: Annotated[
         str | None,
-        Option("Compare this graph of a model with several.", default_text="the first", metavar="NAME"),
+        Option(
+            "Compare this graph of a model with several graphs.",
+            default_text="the first graph",
+            metavar="NAME",
+        ),
     ]
-    soc: Annotated[str | None, Option("Emulate this SoC.", metavar="SOC")]
+    soc: Annotated[str | None, Option("Emulate the HTP of this SoC.", metavar="SOC")]
     weights: Annotated[
         PathLike | None,
         Option("Read the weights of a source model from this file (.caffemodel).", metavar="FILE"),
@@ -43,8 +47,9 @@ class DebugOptions(TypedDict, total=False):
     least: Annotated[
         float | None,
         Option(
-            "Call an op wrong if its own SQNR in dB is lower.",
-            default_text="60 for float32, 40 on HTP; for fixed point the SQNR of one step, at most 24",
+            "Report an op as wrong if the op's own SQNR is below this number of dB.",
+            default_text="60 dB (error 0.1 %) for float32, 40 dB (1 %) on HTP; for fixed point the SQNR of "
+            "one rounding step, at most 24 dB (6 %)",
             limits=(-200, 200),
             metavar="DB",
             flags=("--min-op-sqnr",),
@@ -53,25 +58,39 @@ class DebugOptions(TypedDict, total=False):
     metric: Annotated[
         Callable[[Any, Any], float] | str | None,
         Option(
-            "Add a number for each tensor: FUNCTION(reference, candidate) of arrays. xdlc executes FILE.py.",
+            "Compute another figure for each tensor: FUNCTION(reference, candidate) of two arrays returns a "
+            "number. xdlc executes FILE.py.",
             metavar="FILE.py:FUNCTION",
         ),
     ]
     samples_most: Annotated[
         int,
-        Option("Compare this many samples.", default=SAMPLES, limits=(1, 10_000), flags=("--samples",)),
+        Option(
+            "Compare at most this many samples.", default=SAMPLES, limits=(1, 10_000), flags=("--samples",)
+        ),
     ]
     memory: Annotated[
         int,
-        Option("Use this much memory for values.", default=MEMORY, limits=(1, 1 << 20), metavar="MIB"),
+        Option(
+            "Use at most this many MiB of memory for the values of tensors.",
+            default=MEMORY,
+            limits=(1, 1 << 20),
+            metavar="MIB",
+        ),
     ]
     reproducer: Annotated[
         PathLike | None,
         Option(
-            "Write the smallest part that is still wrong, or still crashes the compiler: DLC, ONNX model, "
-            "inputs and shell line.",
+            "Write the smallest part of the model that shows the error to this folder: a DLC, an ONNX "
+            "model, inputs and a command line.",
             metavar="FOLDER",
         ),
     ]
-    noise: Annotated[bool, Option("Replace the weights of the {reproducer} by seeded noise.", default=False)]
+    noise: Annotated[
+        bool,
+        Option(
+            "Replace the weights in the files of {reproducer} with random numbers, if the error stays.",
+            default=False,
+        ),
+    ]
     notify: Annotated[Notify | None, Option("Call this function with each notice, a line of text.")]

@@ -16,7 +16,7 @@ Numbers: TypeAlias = str | float | Sequence[float]
 OverrideMissing: TypeAlias = Annotated[
     str,
     Option(
-        "Stop at names of {quantization_overrides} that match nothing, or warn of them.",
+        "If a name in {quantization_overrides} matches no tensor, stop (error) or print a warning (warn).",
         default=OVERRIDE_MISSING[0],
         choices=OVERRIDE_MISSING,
     ),
@@ -25,8 +25,8 @@ OverrideMissing: TypeAlias = Annotated[
 Weights: TypeAlias = Annotated[
     PathLike | None,
     Option(
-        "Read the weights from this file if the model's file has none: the .caffemodel (Caffe), or the "
-        "network that fills them in (Caffe2).",
+        "Read the weights from this file if the model's file has no weights: a .caffemodel (Caffe), or an "
+        "init net (Caffe2).",
         flags=("--weights", "--caffe-bin", "--exec-net"),
     ),
 ]
@@ -41,27 +41,31 @@ class BoundaryOptions(TypedDict, total=False):
     input_layout: Annotated[
         Mapping[str, str],
         Option(
-            f"State the axes of an input of the model, {_LAYOUT}.",
+            f"State the layout that an input has in the source model, {_LAYOUT}.",
             metavar="NAME LAYOUT",
             flags=("-l", "--input-layout"),
         ),
     ]
     desired_input_layout: Annotated[
         Mapping[str, str],
-        Option(f"Set the axes of an input as callers feed it, {_LAYOUT}.", metavar="NAME LAYOUT"),
+        Option(f"Set the layout in which callers feed an input, {_LAYOUT}.", metavar="NAME LAYOUT"),
     ]
     output_layout: Annotated[
-        Mapping[str, str], Option("State the axes of an output of the model.", metavar="NAME LAYOUT")
+        Mapping[str, str],
+        Option("State the layout that an output has in the source model.", metavar="NAME LAYOUT"),
     ]
     desired_output_layout: Annotated[
-        Mapping[str, str], Option("Set the axes of an output as callers fetch it.", metavar="NAME LAYOUT")
+        Mapping[str, str], Option("Set the layout in which callers fetch an output.", metavar="NAME LAYOUT")
     ]
     input_dtype: Annotated[
         Mapping[str, Any],  # numpy's types have names, too
-        Option("Set the data type that callers feed, like uint8, float16 or int32.", metavar="NAME TYPE"),
+        Option(
+            "Set the data type in which callers feed an input, like uint8, float16 or int32.",
+            metavar="NAME TYPE",
+        ),
     ]
     output_dtype: Annotated[
-        Mapping[str, Any], Option("Set the data type that callers fetch.", metavar="NAME TYPE")
+        Mapping[str, Any], Option("Set the data type in which callers fetch an output.", metavar="NAME TYPE")
     ]
     input_type: Annotated[
         Mapping[str, str],
@@ -74,8 +78,8 @@ class BoundaryOptions(TypedDict, total=False):
     input_encoding: Annotated[
         Mapping[str, Words],
         Option(
-            "Set the colour encodings of the caller and of the network: bgr, rgb, rgba, argb32, nv21, nv12, "
-            "time_series or other.",
+            "Set the colour encoding that callers feed, and the encoding that the network needs. Encodings "
+            "are bgr, rgb, rgba, argb32, nv21, nv12, time_series and other.",
             metavar="NAME IN [OUT]",
             flags=("-e", "--input-encoding"),
         ),
@@ -93,29 +97,39 @@ class BoundaryOptions(TypedDict, total=False):
     input_resize: Annotated[
         Mapping[str, str | Sequence[Any]],
         Option(
-            "Set height and width of the caller's images. The DLC resizes them: bilinear or nearest.",
+            "Set the height and width of the caller's images. The DLC resizes the images to the network's "
+            "size, in the mode bilinear or nearest.",
             metavar="NAME H,W [MODE]",
         ),
     ]
     input_crop: Annotated[
         Mapping[str, str | Sequence[int]],
         Option(
-            "Set height and width of the caller's images and use their centre. T,L,H,W: from row T, column "
-            "L.",
+            "Set the height and width of the caller's images: the network gets the centre of each image. "
+            "T,L,H,W: the network gets the part that begins at row T and column L.",
             metavar="NAME H,W",
         ),
     ]
     preserve_io: Annotated[
         bool | str | Sequence[str],
         Option(
-            "Keep layout, data type or both of these inputs and outputs, or all, despite other options.",
+            "Keep the source model's layout, data type or both for these inputs and outputs, despite other "
+            "options. Without names, keep all inputs and outputs.",
             metavar="[layout|datatype [NAME..]]",
         ),
     ]
-    custom_io: Annotated[PathLike, Option("Read the custom I/O from this file; it overrides {preserve_io}.")]
+    custom_io: Annotated[
+        PathLike,
+        Option(
+            "Read the layouts and data types of inputs and outputs from this YAML file. The file overrides "
+            "{preserve_io}."
+        ),
+    ]
     config: Annotated[
         PathLike,
-        Option("Read inputs and outputs from this file, in the form of qairt-converter."),
+        Option(
+            "Read the settings of inputs and outputs from this YAML file, in the form of qairt-converter."
+        ),
     ]
 
 
@@ -164,8 +178,8 @@ class ConvertOptions(BoundaryOptions, SymbolOptions, total=False):
     set_inputs: Annotated[
         Mapping[str, Any] | None,
         Option(
-            "Fix an input to a number, a list like [1,2,3] or an .npy file, and fold constants. The DLC "
-            "then lacks this input. A single number fills an input of known shape.",
+            "Replace an input with a constant: a number, a list like [1,2,3] or an .npy file. The DLC then "
+            "lacks this input. A number fills the whole input, whose shape must be known.",
             metavar="NAME VALUE",
             flags=("--set-input",),
         ),
@@ -177,7 +191,8 @@ class ConvertOptions(BoundaryOptions, SymbolOptions, total=False):
     unroll_loops: Annotated[
         int,
         Option(
-            "Unroll loops of known length up to this many iterations; 0 unrolls none. HTP runs no loops.",
+            "Unroll loops of known length up to this many iterations; 0 unrolls no loop. HTP cannot run "
+            "loops.",
             default=UNROLL_LOOPS,
             limits=(0, None),
             metavar="N",
@@ -188,27 +203,27 @@ class ConvertOptions(BoundaryOptions, SymbolOptions, total=False):
         Option(
             "Turn the model's random numbers into inputs of the DLC. A notice lists them.",
             choices=("as-input",),
-            default_text="the host draws them, or xdlc refuses the model",
+            default_text="the host draws the numbers, or xdlc refuses the model",
         ),
     ]
     udo_config_paths: Annotated[
         Paths,
         Option(
-            "Read these configurations of user-defined operations, JSON or OpDef XML.",
+            "Read the definitions of user-defined operations (UDOs) from these JSON or OpDef XML files.",
             flags=("-udo", "--udo-config-paths"),
         ),
     ]
     op_package_config: Annotated[
         Paths,
         Option(
-            "Read these configurations, like {udo_config_paths}. QNN's converters use this name.",
+            "Read UDO definitions, like {udo_config_paths}. QNN's converters use this name.",
             flags=("-opc", "--op-package-config"),
         ),
     ]
     package_name: Annotated[
         str | None,
         Option(
-            "Set the op package of all native ops. You cannot use it with {op_package_config}.",
+            "Set the op package of all native ops. Do not combine this option with {op_package_config}.",
             metavar="NAME",
             flags=("-p", "--package-name"),
         ),
@@ -216,7 +231,7 @@ class ConvertOptions(BoundaryOptions, SymbolOptions, total=False):
     converter_op_package_lib: Annotated[
         Paths,
         Option(
-            "Infer shapes of user-defined operations with these registration libraries or Python files.",
+            "Infer the shapes of user-defined operations with these registration libraries or Python files.",
             flags=("-cpl", "--converter-op-package-lib"),
         ),
     ]
@@ -235,13 +250,16 @@ class ConvertOptions(BoundaryOptions, SymbolOptions, total=False):
     weights: Weights
     framework: Annotated[
         str | None,
-        Option("Set the framework of the file, like onnx.", default_text="recognized by its content"),
+        Option("Set the framework of the file, like onnx.", default_text="recognized by the file's content"),
     ]
     importer_options: Annotated[
         Mapping[str, Any] | None, Option("Set options of one framework's importer, by name.")
     ]
     dynamic_shapes: Annotated[
-        Any, Option("Keep these dimensions of a module dynamic, in the form of torch.export.export.")
+        Any,
+        Option(
+            "Keep these dimensions of a PyTorch module dynamic, in the form that torch.export.export reads."
+        ),
     ]
 
 
@@ -251,7 +269,8 @@ class AnnotateOptions(TypedDict, total=False):
     quantization_overrides: Annotated[
         PathLike | Mapping[str, Any] | None,
         Option(
-            "Store the encodings of this JSON file: the vendor's form, or AIMET's 0.4 to 2.0.", metavar="FILE"
+            "Store the encodings of this JSON file, in the vendor's form or in AIMET's versions 0.4 to 2.0.",
+            metavar="FILE",
         ),
     ]
     override_missing: OverrideMissing
@@ -264,15 +283,18 @@ class AnnotateOptions(TypedDict, total=False):
         int, Option("Use this many bits for floats between inputs and outputs.", default=32, choices=(32, 16))
     ]
     model_version: Annotated[
-        str | None, Option("Store this version of the network, up to 64 bytes.", metavar="TEXT")
+        str | None, Option("Store this text of up to 64 bytes as the version of the network.", metavar="TEXT")
     ]
     copyright_file: Annotated[
-        PathLike | None, Option("Store the copyright of this text file, up to 64 KiB.", metavar="FILE")
+        PathLike | None,
+        Option("Store the text of this file, up to 64 KiB, as the copyright of the network.", metavar="FILE"),
     ]
     preserve_io_datatype: Annotated[
         Sequence[str] | None,
         Option(
-            "Keep these inputs and outputs float32, or all; the DLC converts them inside.", metavar="[NAME..]"
+            "Keep these inputs and outputs in float32; the DLC converts their values. Without names, keep "
+            "all inputs and outputs.",
+            metavar="[NAME..]",
         ),
     ]
 
@@ -283,7 +305,8 @@ class CompileOptions(TypedDict, total=False):
     htp_archs: Annotated[
         Sequence[str | int],
         Option(
-            "Compile for architectures instead of SoCs, like v68,v73: one cache for all SoCs of each.",
+            "Compile one cache for all SoCs of an architecture, like v68 or v73, instead of one cache for "
+            "each SoC.",
             default=(),
             metavar="ARCH,ARCH..",
         ),
@@ -291,7 +314,8 @@ class CompileOptions(TypedDict, total=False):
     vtcm_override: Annotated[
         int | None,
         Option(
-            "Plan for this much vector memory; 0: all. With less, the cache also runs on smaller SoCs.",
+            "Plan for this many MB of vector memory (VTCM); 0 uses the whole VTCM. With a smaller number, "
+            "the cache also runs on SoCs with less VTCM.",
             default_text="0",
             limits=(0, 64),
             metavar="MB",
@@ -307,42 +331,47 @@ class CompileOptions(TypedDict, total=False):
     ]
     num_hvx_threads: Annotated[
         int | None,
-        Option("Use this many vector threads.", default_text="all", limits=(1, 64), metavar="N"),
+        Option(
+            "Use this many threads of the vector unit (HVX).", default_text="all", limits=(1, 64), metavar="N"
+        ),
     ]
     htp_dlbc: Annotated[
-        bool, Option("Compress feature maps in memory.", default=False, metavar="[true|false]")
+        bool,
+        Option("Compress feature maps in memory, to save bandwidth.", default=False, metavar="[true|false]"),
     ]
     share_weights: Annotated[
         bool,
         Option(
-            "Share weights between caches of several SoCs. The emulation cannot run these caches.",
+            "Store equal weights once for the caches of several SoCs. The emulation cannot run these caches.",
             default=False,
         ),
     ]
     share_graph_weights: Annotated[
         bool,
         Option(
-            "Keep weights of several graphs once. The emulation cannot run these caches.",
+            "Store equal weights once for several graphs. The emulation cannot run these caches.",
             default=False,
         ),
     ]
     overwrite_cache_records: Annotated[
         bool,
-        Option("Compile again where the DLC has a cache already.", default=False),
+        Option("Compile again for a SoC that already has a cache in the DLC.", default=False),
     ]
     partition: Annotated[
         bool,
         Option(
-            "Compile the largest parts that HTP supports if it does not support all ops. The CPU runs the "
-            "rest, and tensors between parts become outputs. xdlc always divides branches and loop bodies.",
+            "If HTP does not support all ops, compile the largest parts that HTP supports. The CPU runs the "
+            "remaining ops, and tensors between parts become outputs. xdlc always divides branches and loop "
+            "bodies.",
             default=False,
         ),
     ]
     verify: Annotated[
         bool | PathLike | Sequence[Any],
         Option(
-            "Run each cache on the emulation of its SoC and compare it with the host. xdlc uses the first "
-            "sample of an input list, .npz or .npy file, or seeded inputs. A wrong op is an error.",
+            "Run each cache on the emulation of its SoC, and compare the outputs with the host's outputs. "
+            "Inputs are the first sample of an input list, .npz or .npy file, or random numbers. xdlc "
+            "reports a wrong op as an error.",
             default=True,
             metavar="[LIST]",
             flags=("--verify",),
@@ -351,7 +380,8 @@ class CompileOptions(TypedDict, total=False):
     verify_budget: Annotated[
         float,
         Option(
-            "Verify a cache for this long at most. After that, xdlc verifies the riskiest ops alone.",
+            "Verify a whole cache for at most this many seconds. After that, xdlc verifies only the "
+            "riskiest ops.",
             default=30,
             limits=(1, 86_400),
             metavar="SECONDS",
@@ -359,9 +389,13 @@ class CompileOptions(TypedDict, total=False):
     ]
     jobs: Annotated[
         int | None,
-        Option("Compile for this many SoCs at a time.", default_text="one per processor", limits=(1, 1024)),
+        Option(
+            "Compile for this many SoCs at the same time.",
+            default_text="one for each processor",
+            limits=(1, 1024),
+        ),
     ]
-    timeout: Annotated[float, Option("Stop the compiler of a SoC after this many seconds.", default=1800)]
+    timeout: Annotated[float, Option("Stop compiling for a SoC after this many seconds.", default=1800)]
 
 
 class EditOptions(TypedDict, total=False):
@@ -370,23 +404,28 @@ class EditOptions(TypedDict, total=False):
     set_output_tensors: Annotated[
         Outputs,
         Option(
-            "Replace the graph's outputs by these tensors; 'GRAPH T1,T2' names a graph other than the main "
-            "graph. xdlc removes ops that no output needs.",
+            "Replace the graph's outputs with these tensors. 'GRAPH T1,T2' changes a graph other than the "
+            "main graph. xdlc removes ops that no output needs.",
             default=(),
             metavar="T1,T2",
         ),
     ]
     set_output_layers: Annotated[
         Outputs,
-        Option("Replace the graph's outputs by the outputs of these ops.", default=(), metavar="OP1,OP2"),
+        Option("Replace the graph's outputs with the outputs of these ops.", default=(), metavar="OP1,OP2"),
     ]
     input_list: Annotated[
         PathLike | None,
-        Option("Read {set_output_layers} and {set_output_tensors} from # and % lines of this input list."),
+        Option(
+            "Read the names of {set_output_layers} from the # line of this input list, and the names of "
+            "{set_output_tensors} from the % line."
+        ),
     ]
     use_float_io: Annotated[
         bool,
-        Option("Use float32 for quantized inputs and outputs; the graph converts them.", default=False),
+        Option(
+            "Use float32 for quantized inputs and outputs; the graph converts their values.", default=False
+        ),
     ]
     buffer_data_type: Annotated[
         Mapping[str, str] | Names,
@@ -396,7 +435,10 @@ class EditOptions(TypedDict, total=False):
             metavar="NAME=TYPE,..",
         ),
     ]
-    input_dimensions: Annotated[Mapping[str, Sequence[int]] | None, Option("Set new shapes by input name.")]
+    input_dimensions: Annotated[
+        Mapping[str, Sequence[int]] | None,
+        Option("Change the shapes of these inputs. The keys are input names."),
+    ]
 
 
 class PrepareOptions(CompileOptions, EditOptions, BoundaryOptions, total=False):
@@ -406,18 +448,22 @@ class PrepareOptions(CompileOptions, EditOptions, BoundaryOptions, total=False):
 class ExportOptions(TypedDict, total=False):
     """Options of ``to_onnx``."""
 
-    graph: Annotated[str | None, Option("Write this graph.", default_text="the first", metavar="NAME")]
+    graph: Annotated[str | None, Option("Write this graph.", default_text="the first graph", metavar="NAME")]
     encodings: Annotated[
         str,
         Option(
-            "Choose the form of encodings. qdq: QuantizeLinear and DequantizeLinear nodes; aimet: a float "
-            "model, with a file of AIMET's format 1.0.0 next to it. none: a float model.",
+            "Choose how to write encodings. qdq: as QuantizeLinear and DequantizeLinear nodes; aimet: as a "
+            "file in AIMET's version 1.0.0, next to a float model. none: write only a float model.",
             default=EXPORTED_ENCODINGS[0],
             choices=EXPORTED_ENCODINGS,
         ),
     ]
     external_data: Annotated[
-        bool, Option("Write weights to a file of their own. From 2 GiB on, xdlc always does.", default=False)
+        bool,
+        Option(
+            "Write the weights to a second file. xdlc always does this for weights of 2 GiB or more.",
+            default=False,
+        ),
     ]
 
 
@@ -426,7 +472,11 @@ class FormOptions(TypedDict, total=False):
 
     form: Annotated[
         str | None,
-        Option("Write this form.", choices=("xml", "json"), default_text="from the output's suffix"),
+        Option(
+            "Write the definitions in this form.",
+            choices=("xml", "json"),
+            default_text="the form of the output's suffix",
+        ),
     ]
 
 
@@ -437,7 +487,7 @@ class DraftOptions(FormOptions, total=False):
     package_name: Annotated[
         str,
         Option(
-            "Set the name of the package.",
+            "Set the name of the op package.",
             default=DRAFTED_PACKAGE,
             metavar="NAME",
             flags=("-p", "--package-name"),
@@ -445,16 +495,20 @@ class DraftOptions(FormOptions, total=False):
     ]
     udo_config_paths: Annotated[
         Paths,
-        Option("Do not draft the operators of these configurations.", flags=("-udo", "--udo-config-paths")),
+        Option(
+            "Do not draft operators that these JSON or OpDef XML files define.",
+            flags=("-udo", "--udo-config-paths"),
+        ),
     ]
     same_shapes: Annotated[
         bool,
-        Option("Assume the shape of the first input for outputs without a complete shape.", default=False),
+        Option("If an output has no complete shape, use the shape of the first input.", default=False),
     ]
     datatypes: Annotated[
         Sequence[str],
         Option(
-            "Add these data types to float inputs and outputs. FLOAT_32 alone keeps them float.",
+            "Allow these data types for float inputs and outputs. FLOAT_32 alone keeps inputs and outputs "
+            "in float.",
             default=(),
             default_text="FLOAT_32; for a DSP also FIXED_8 and FIXED_16",
             metavar="TYPE,..",
@@ -463,7 +517,8 @@ class DraftOptions(FormOptions, total=False):
     operators: Annotated[
         Sequence[str],
         Option(
-            "Draft these operators although xdlc maps them, for attributes or types that QNN lacks.",
+            "Draft these operators although xdlc maps them. Use this if QNN lacks an attribute or a data "
+            "type.",
             default=(),
             metavar="TYPE,..",
         ),
@@ -471,7 +526,7 @@ class DraftOptions(FormOptions, total=False):
     backends: Annotated[
         Sequence[str],
         Option(
-            "Make the package for these backends: CPU, GPU, HTP, DSP_V66...",
+            "Define the operators for these backends, like CPU, GPU, HTP or DSP_V66.",
             default=(),
             default_text="CPU",
             metavar="NAME,..",

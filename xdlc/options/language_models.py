@@ -30,7 +30,8 @@ class BuildOptions(TypedDict, total=False):
     context: Annotated[
         int | Sequence[int],
         Option(
-            "Limit a conversation to this many tokens. A run uses the shortest limit that fits.",
+            "Limit a conversation to this many tokens. With several limits, a run uses the shortest limit "
+            "that fits.",
             default=4096,
             limits=(2, 1 << 20),
             metavar="N,N..",
@@ -43,8 +44,9 @@ class BuildOptions(TypedDict, total=False):
     weights: Annotated[
         str,
         Option(
-            "Store weights in this form. w4b32: 4 bits with a scale for 32 values, and float activations; "
-            "fp16: floats. w4 and w8: 4 and 8 bits, with 16-bit activations that {text} calibrates.",
+            "Store weights in this form. w4b32: 4 bits with one scale for 32 weights, and float "
+            "activations. fp16: 16-bit floats. w4, w8: 4 or 8 bits, and 16-bit activations that xdlc "
+            "calibrates with {text}.",
             default="w4b32",
             choices=WEIGHTS,
         ),
@@ -59,25 +61,41 @@ class BuildOptions(TypedDict, total=False):
     ]
     splits: Annotated[
         int | str,
-        Option("Write this many context binaries; auto: by their size.", default="auto", metavar="N|auto"),
+        Option(
+            "Split the model into this many context binaries. auto: xdlc chooses the number from the size "
+            "of the weights.",
+            default="auto",
+            metavar="N|auto",
+        ),
     ]
-    text: Annotated[PathLike | None, Option("Calibrate with this text in UTF-8.", metavar="FILE")]
+    text: Annotated[
+        PathLike | None, Option("Calibrate activations with this text file in UTF-8.", metavar="FILE")
+    ]
     tokenizer: Annotated[
         Any,  # in Python also a tokenizer of transformers
-        Option("Use this tokenizer.json, or its folder.", default_text="the source's", metavar="PATH"),
+        Option(
+            "Use this tokenizer.json, or the tokenizer.json in this folder.",
+            default_text="the tokenizer of the source model",
+            metavar="PATH",
+        ),
     ]
     algorithms: Annotated[
         Names,
         Option(
-            "Apply these algorithms, with 16-bit activations.", default=(), choices=ALGORITHMS, metavar="A,B"
+            "Apply these accuracy algorithms. They need 16-bit activations.",
+            default=(),
+            choices=ALGORITHMS,
+            metavar="A,B",
         ),
     ]
     weights_bitwidth_of: Annotated[
         Mapping[str, int] | None,
         Option(
-            "Set the bits of weights: layer_0.down, *.down for all layers, head. The head has 8 or more.",
+            "Set the bits of these weights: layer_0.down, *.down (all layers) or head (at least 8 bits).",
             choices=WEIGHT_BITS,
             metavar="NAME BITS",
         ),
     ]
-    verify: Annotated[bool, Option("Compare context binaries with the host.", default=True)]
+    verify: Annotated[
+        bool, Option("Compare the results of the context binaries with results of the host.", default=True)
+    ]

@@ -59,12 +59,17 @@ class QuantizeOptions(KernelOptions, total=False):
     ]
     float_ops: Annotated[
         Names,
-        Option("Keep ops float, by name of op, source node or tensor.", default=(), metavar="A,B"),
+        Option(
+            "Keep these ops in float. A name is the name of an op, a source node or a tensor.",
+            default=(),
+            metavar="A,B",
+        ),
     ]
     act_bitwidth_of: Annotated[
         Mapping[str, int] | None,
         Option(
-            "Set the bits of what one op reads and writes, by the names of {float_ops}, or of an input.",
+            "Set the bits of the tensors that one op reads and writes, or of an input. Names are as for "
+            "{float_ops}.",
             choices=ACTIVATION_BITS,
             metavar="NAME BITS",
         ),
@@ -72,7 +77,7 @@ class QuantizeOptions(KernelOptions, total=False):
     weights_bitwidth_of: Annotated[
         Mapping[str, int] | None,
         Option(
-            "Set the bits of one op's weights, by the names of {float_ops}.",
+            "Set the bits of one op's weights. Names are as for {float_ops}.",
             choices=WEIGHT_BITS,
             metavar="NAME BITS",
         ),
@@ -80,8 +85,8 @@ class QuantizeOptions(KernelOptions, total=False):
     tie: Annotated[
         Sequence[Sequence[str]] | None,
         Option(
-            "Give these tensors one encoding, so that they share stored values.",
-            default_text="states and their next values, caches",
+            "Use one encoding for all these tensors, so that their stored values have the same meaning.",
+            default_text="each state with its next value, and caches",
             metavar="NAME NAME [NAME..]",
         ),
     ]
@@ -95,14 +100,15 @@ class QuantizeOptions(KernelOptions, total=False):
     ]
     use_per_row_quantization: Annotated[
         bool,
-        Option("Use one scale for each output of FullyConnected and MatMul.", default=True),
+        Option("Use one weight scale for each output of FullyConnected and MatMul.", default=True),
     ]
     act_quantizer_calibration: Annotated[
         str,
-        Option("Use this range method for activations.", default="auto", choices=RANGE_METHODS, is_open=True),
+        Option("Use this method for activation ranges.", default="auto", choices=RANGE_METHODS, is_open=True),
     ]
     param_quantizer_calibration: Annotated[
-        str, Option("Use this range method for weights.", default="auto", choices=RANGE_METHODS, is_open=True)
+        str,
+        Option("Use this method for weight ranges.", default="auto", choices=RANGE_METHODS, is_open=True),
     ]
     act_quantizer_schema: Annotated[
         str,
@@ -111,7 +117,7 @@ class QuantizeOptions(KernelOptions, total=False):
     param_quantizer_schema: Annotated[
         str,
         Option(
-            "Use this schema for 8-bit weights with one scale. All other weights are symmetric.",
+            "Use this schema for 8-bit weights with a single scale. All other weights are symmetric.",
             default="asymmetric",
             choices=SCHEMAS,
             metavar="NAME",
@@ -120,7 +126,7 @@ class QuantizeOptions(KernelOptions, total=False):
     percentile_calibration_value: Annotated[
         float,
         Option(
-            "Cover this percentage of the values with the range method percentile.",
+            "If the range method is percentile, include this percentage of the values in the range.",
             default=99.99,
             limits=(90, 100),
             metavar="PERCENT",
@@ -128,7 +134,10 @@ class QuantizeOptions(KernelOptions, total=False):
     ]
     restrict_quantization_steps: Annotated[
         tuple[int, int] | None,
-        Option("Limit values of symmetric weights to this range, like -0x80,0x7F.", metavar="LOW,HIGH"),
+        Option(
+            "Limit the stored integers of symmetric weights to this range, like -0x80,0x7F.",
+            metavar="LOW,HIGH",
+        ),
     ]
     weights_block_size: Annotated[
         int | None,
@@ -142,39 +151,52 @@ class QuantizeOptions(KernelOptions, total=False):
     weights_only: Annotated[
         bool,
         Option(
-            "Quantize weights alone, without calibration; activations stay floats of {float_bitwidth}. HTP "
-            "multiplies by the integers in FullyConnected and Conv2d of 1x1.",
+            "Quantize only weights, without calibration; activations stay floats of {float_bitwidth}. In "
+            "FullyConnected and 1x1 Conv2d, HTP multiplies by the stored integers.",
             default=False,
         ),
     ]
     use_lpbq: Annotated[
         bool,
         Option(
-            "Store the scales of blocks as integers times a float scale per channel, as HTP needs them. "
-            "Blocks of 16 or 32 weights keep 4 bits on HTP.",
+            "Store the scale of each block as an integer times one float scale for each channel; HTP needs "
+            "this form. On HTP, blocks of 16 or 32 weights keep 4 bits.",
             default=False,
         ),
     ]
     adjust_bias_encoding: Annotated[
-        bool, Option("Widen scales of weights whose bias would overflow 32 bits.", default=True)
+        bool, Option("Increase the scale of weights if their bias would overflow 32 bits.", default=True)
     ]
     bias_correction: Annotated[
         bool,
-        Option("Correct biases for the shift by rounded weights, if held-out samples improve.", default=True),
+        Option(
+            "Correct biases for the mean error of rounded weights, if this improves the result on held-out "
+            "samples.",
+            default=True,
+        ),
     ]
     bound_attention_masks: Annotated[
         bool,
-        Option("Bound masks before a Softmax, so that scores keep their steps.", default=True),
+        Option(
+            "Limit the values of attention masks before a Softmax, so that attention scores keep a fine "
+            "scale.",
+            default=True,
+        ),
     ]
-    drop_nan_checks: Annotated[bool, Option("Remove NaN checks of fixed-point values.", default=True)]
+    drop_nan_checks: Annotated[
+        bool, Option("Remove NaN checks of quantized tensors, which cannot hold NaN.", default=True)
+    ]
     one_act_bitwidth: Annotated[
         bool,
-        Option("Do not widen activations to 16 bits, as HTA needs.", default=False),
+        Option(
+            "Use one width for all activations: xdlc widens no activation to 16 bits. HTA needs this.",
+            default=False,
+        ),
     ]
     enable_float_fallback: Annotated[
         bool,
         Option(
-            "Keep tensors without an encoding float, without calibration.",
+            "Do not calibrate, and keep tensors without an encoding in float.",
             default=False,
             flags=("-f", "--enable-float-fallback"),
         ),
@@ -184,20 +206,24 @@ class QuantizeOptions(KernelOptions, total=False):
     ]
     min_sqnr: Annotated[
         float | None,
-        Option("Raise as few activations to 16 bits as each output needs for this SQNR.", metavar="DB"),
+        Option(
+            "Widen as few ops as possible until each output has this SQNR in dB, like 30 dB (error 3 %).",
+            metavar="DB",
+        ),
     ]
     max_sqnr_drop: Annotated[
         float | None,
         Option(
-            "Raise as few activations as each output needs to lose at most this against 16-bit activations.",
+            "Widen as few ops as possible until each output loses at most this many dB of SQNR against "
+            "16-bit activations; 6 dB doubles the error.",
             metavar="DB",
         ),
     ]
     accuracy: Annotated[
         str,
         Option(
-            "Raise widths as far as the outputs need. fast raises none, balanced goes up to 16-bit "
-            "activations. best goes up to 16-bit weights, and to floats if the SoC supports them.",
+            "Widen ops as far as the outputs need. fast widens no op; balanced uses up to 16-bit "
+            "activations. best also uses 16-bit weights, or floats if the SoC supports floats.",
             default="fast",
             choices=("fast", "balanced", "best"),
         ),
@@ -213,15 +239,15 @@ class QuantizeOptions(KernelOptions, total=False):
     fail_below: Annotated[
         float | None,
         Option(
-            "Fail if an output has a lower SQNR on held-out samples, or keeps less than 90 % of the float "
-            "task. A tool then writes no file and exits with 5.",
+            "Fail if an output has a lower SQNR in dB on held-out samples, like 20 dB (error 10 %). Also "
+            "fail if less than 90 % of an output's results match the float model.",
             metavar="DB",
         ),
     ]
     output_kind: Annotated[
         Mapping[str, str] | None,
         Option(
-            "State what an output means, which decides how xdlc judges it.",
+            "State what the values of an output mean. The kind decides which accuracy figures xdlc computes.",
             choices=tuple(OutputKind),
             metavar="NAME KIND",
             default_text="inferred",
@@ -230,35 +256,51 @@ class QuantizeOptions(KernelOptions, total=False):
     evaluate: Annotated[
         Callable[[Callable[[Mapping[str, Any]], dict[str, Any]]], float] | str | None,
         Option(
-            "Measure accuracy by your function instead of SQNR: FUNCTION(run) returns a number, the higher "
-            "the better. run(inputs) returns the outputs, both by name. xdlc executes FILE.py.",
+            "Measure accuracy with your function instead of SQNR: FUNCTION(run) returns a number; higher is "
+            "better. run(inputs) maps inputs by name to outputs by name. xdlc executes FILE.py.",
             metavar="FILE.py:FUNCTION",
         ),
     ]
-    min_score: Annotated[float | None, Option("Require this number from {evaluate}.", metavar="NUMBER")]
+    min_score: Annotated[
+        float | None,
+        Option(
+            "Widen as few ops as possible until the function of {evaluate} returns at least this number.",
+            metavar="NUMBER",
+        ),
+    ]
     quantization_overrides: Annotated[
         PathLike | Mapping[str, Any] | None,
         Option(
-            "Use the encodings of this JSON file: the vendor's form, or AIMET's 0.4 to 2.0.", metavar="FILE"
+            "Use the encodings of this JSON file, in the vendor's form or in AIMET's versions 0.4 to 2.0.",
+            metavar="FILE",
         ),
     ]
     override_missing: OverrideMissing
     ignore_quantization_overrides: Annotated[
         bool,
-        Option("Drop encodings of float tensors; for a quantized DLC use {requantize}.", default=False),
+        Option(
+            "Ignore encodings that the DLC stores for float tensors. For a quantized DLC, use {requantize}.",
+            default=False,
+        ),
     ]
     requantize: Annotated[
         bool,
-        Option("Read a quantized DLC as a float model.", default=False),
+        Option(
+            "Quantize a quantized DLC again. xdlc first converts the DLC to a float model.", default=False
+        ),
     ]
     jobs: Annotated[
         int,
-        Option("Calibrate with this many processes; the result stays the same.", default=1, limits=(1, 256)),
+        Option(
+            "Calibrate with this many processes. The number does not change the result.",
+            default=1,
+            limits=(1, 256),
+        ),
     ]
     loop_timeout: Annotated[
         float | None,
         Option(
-            "Stop a loop after this many seconds whenever the model runs, at most 15.",
+            "Stop a loop of the model after this many seconds, at most 15.",
             default_text="3",
             metavar="SECONDS",
         ),

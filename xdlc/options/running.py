@@ -15,7 +15,8 @@ class KernelOptions(TypedDict, total=False):
     udo_package_path: Annotated[
         Paths,
         Option(
-            "Use these kernels for UDOs: registration libraries, Python files, folders kernel_meta.",
+            "Run user-defined operations (UDOs) with these kernels: registration libraries, Python files, "
+            "or folders named kernel_meta.",
             metavar="FILE,FILE..",
         ),
     ]
@@ -26,7 +27,7 @@ class KernelOptions(TypedDict, total=False):
 
 
 class RunOptions(KernelOptions, total=False):
-    """Options of ``Session`` and ``run``; help of both describes them."""
+    """Options of ``Session`` and ``run``, as ``help(xdlc.run)`` describes them."""
 
     outputs: Annotated[
         Sequence[str], Option("Return these tensors in addition to the graph's outputs.", default=())
@@ -34,15 +35,15 @@ class RunOptions(KernelOptions, total=False):
     graph: Annotated[
         str | None,
         Option(
-            "Run this graph of a model with several graphs (cpu, htp).",
-            default_text="the graph whose inputs have the shapes of the arrays, else the first",
+            "Run this graph of a model with several graphs (runtimes cpu and htp).",
+            default_text="the graph whose inputs have the shapes of the arrays, else the first graph",
             metavar="NAME",
         ),
     ]
     soc: Annotated[
         str | None,
         Option(
-            "Emulate this SoC (htp).",
+            "Emulate this SoC (runtime htp).",
             default_text=f"the SoC of the first usable cache, else {DEFAULT_SOC}",
             metavar="SOC",
         ),
@@ -50,7 +51,8 @@ class RunOptions(KernelOptions, total=False):
     mode: Annotated[
         Mode,
         Option(
-            "Accept caches that run on the SoC, only caches that use the SoC fully, or no caches (htp).",
+            "Choose the caches to use (runtime htp). permissive: caches that run on the SoC; strict: caches "
+            "that use the SoC fully; always_generate_new: no cache.",
             default=CACHE_MODES[0],
             choices=CACHE_MODES,
             flags=("--cache-compatibility-mode",),
@@ -59,7 +61,8 @@ class RunOptions(KernelOptions, total=False):
     validate: Annotated[
         bool,
         Option(
-            "Fail instead of compiling if no cache is usable, with the reason for each cache (htp).",
+            "If no cache is usable, fail instead of compiling, and list the reason for each cache (runtime "
+            "htp).",
             default=False,
             flags=("--validate-cache",),
         ),
@@ -67,36 +70,48 @@ class RunOptions(KernelOptions, total=False):
     cpu_fallback: Annotated[
         bool,
         Option(
-            "Run ops that the SoC's HTP does not support on the CPU, instead of failing (htp).",
+            "If the SoC's HTP does not support an op, run the op on the CPU instead of failing (runtime "
+            "htp).",
             default=False,
             flags=("--enable-cpu-fallback",),
         ),
     ]
     quantized: Annotated[
         bool,
-        Option("Round to encodings (cpu). Otherwise tensors with encodings run as floats.", default=True),
+        Option(
+            "Round tensors to their encodings (runtime cpu). If false, compute in float without rounding.",
+            default=True,
+        ),
     ]
     plain: Annotated[
         bool,
         Option(
-            "Round to encodings and compute in float between them, without HTP's steps (cpu).", default=False
+            "Round tensors to their encodings, and compute in float without HTP's own rounding inside ops "
+            "(runtime cpu).",
+            default=False,
         ),
     ]
     use_aip: Annotated[
         bool,
         Option(
-            "Run the AIP record: HTA sections as xdlc compiled them, other sections on the CPU.",
+            "Run the AIP record: its compiled HTA sections, and its other sections on the CPU.",
             default=False,
         ),
     ]
     threads: Annotated[
         int | None,
-        Option("Use this many threads for one op (cpu, aip).", limits=(1, None), default_text="one per core"),
+        Option(
+            "Use this many threads for one op (runtimes cpu and aip).",
+            limits=(1, None),
+            default_text="one for each core",
+        ),
     ]
     loop_timeout: Annotated[
         float | None,
         Option(
-            "Stop a loop after this many seconds, at most 15.", default_text="2; 15 on HTP", metavar="SECONDS"
+            "Stop a loop of the model after this many seconds, at most 15.",
+            default_text="2; 15 with the runtime htp",
+            metavar="SECONDS",
         ),
     ]
     kernels: Annotated[
@@ -104,5 +119,5 @@ class RunOptions(KernelOptions, total=False):
         Option("Use these open kernels instead of {udo_package_path}; the caller closes them."),
     ]
     notify: Annotated[
-        Notify | None, Option("Call this function with each notice, a line of text (htp, aip).")
+        Notify | None, Option("Call this function with each notice, a line of text (runtimes htp and aip).")
     ]

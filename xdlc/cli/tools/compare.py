@@ -14,17 +14,18 @@ from xdlc.compare.figures import percent
 
 @tool(
     "xdlc-compare",
-    epilog="The first model is the reference. A source model runs in its framework, a DLC on this machine, "
-    "and with --soc a quantized DLC on the emulation of the SoC too.",
+    epilog="The first model is the reference. A source model runs in its framework; a DLC runs on this "
+    "machine. With --soc, a quantized DLC also runs on the emulation of the SoC.",
 )
 @params.source("MODEL", "Compare this model. Repeatable.", name="models", type=params.MODEL, multiple=True)
-@params.listing("Compare on the samples of this list, one a line, or of this folder.", required=True)
+@params.listing("Compare on the samples of this list, one on each line, or of this folder.", required=True)
 @click.option(
     "--metric",
     metavar="FILE.py:FUNCTION",
-    help="Score each model by FUNCTION(run), as --evaluate does; run(inputs) returns outputs, by name.",
+    help="Score each model with your function: FUNCTION(run) returns a number. run(inputs) maps inputs by "
+    "name to outputs by name. xdlc executes FILE.py.",
 )
-@click.option("--soc", metavar="SOC", help="Run quantized DLCs on the emulation of this SoC too.")
+@click.option("--soc", metavar="SOC", help="Also run quantized DLCs on the emulation of this SoC.")
 def main(models: tuple[Path, ...], input_list: Path, metric: str | None, soc: str | None) -> None:
     """Compare a source model, its DLCs and their runs on HTP side by side."""
     from xdlc import api

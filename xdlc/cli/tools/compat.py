@@ -27,13 +27,13 @@ _SHOWN = {vendor_flags.VOID: "ignored", vendor_flags.LATER: "becomes"}
     "--tools",
     callback=params.names,
     metavar="NAME,NAME..",
-    help="Write launchers of these tools of the vendor only.  [default: all]",
+    help="Write launchers only for these tools of the vendor.  [default: all]",
 )
 @click.option("--force", is_flag=True, help="Replace launchers of another Python or xdlc.")
 def install(folder: Path, tools: tuple[str, ...], force: bool) -> None:
     """Write launchers with the names of the vendor's tools into a folder.
 
-    Each launcher is a script of three lines, for sh and for `python NAME`. It calls the tool of xdlc with the
+    Each launcher is a script of three lines, for sh and for `python NAME`. It calls xdlc's tool with the
     vendor's flags. xdlc never replaces a file that is not a launcher.
     """
     from xdlc.ir.files import replace_text
@@ -66,9 +66,9 @@ def install(folder: Path, tools: tuple[str, ...], force: bool) -> None:
 @tool("flags")
 @click.argument("words", metavar="TOOL|FLAG..", nargs=-1, required=True, type=click.UNPROCESSED)
 def flags(words: tuple[str, ...]) -> None:
-    """List the name of each flag of a vendor's tool in xdlc, or why it has none.
+    """List xdlc's name for each flag of a vendor's tool, or why xdlc lacks the flag.
 
-    With a flag, prints its line alone. Without a tool, prints a line for all tools that have the flag.
+    If you name a flag, xdlc prints only the line of this flag. Without a tool, it searches all tools.
     """
     flag = next((word for word in words if word.startswith("-")), None)
     names = [word for word in words if word != flag]
@@ -135,4 +135,4 @@ def _unknown(name: str) -> UsageError:
 
 @group("xdlc-compat", install, flags)
 def main() -> None:
-    """Use scripts for the vendor's tools: install launchers, list their flags."""
+    """Support scripts that call the vendor's tools: install launchers, and list flags."""

@@ -42,8 +42,8 @@ def _sizes(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
 
 @tool(
     "xdlc-cost",
-    epilog="The exit code is 5 if a graph moves more than --max-dram. The bytes come from the plan that the "
-    "vendor's compiler makes for a SoC; they are the same in every run.",
+    epilog="The exit code is 5 if a graph moves more bytes than --max-dram allows. xdlc counts the bytes in "
+    "the plan of the vendor's compiler for a SoC; the counts are the same in every run.",
 )
 @params.DLC
 @click.option(
@@ -51,22 +51,25 @@ def _sizes(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
     "socs",
     callback=params.names,
     metavar="SOC,SOC..",
-    help="Plan for these SoCs.  [default: none; arithmetic and memory only]",
+    help="Plan DRAM traffic for these SoCs.  [default: no SoC; xdlc shows only arithmetic and memory]",
 )
 @click.option(
     "--vtcm",
     callback=_sizes,
     metavar="MB,MB..",
-    help="Plan for each of these sizes of VTCM.  [default: all that the SoC has]",
+    help="Plan for each of these sizes of vector memory (VTCM) in MB.  [default: the whole VTCM of the SoC]",
 )
 @click.option(
-    "--against", type=params.INPUT_FILE, metavar="OTHER.dlc", help="Show what changes from this DLC on."
+    "--against",
+    type=params.INPUT_FILE,
+    metavar="OTHER.dlc",
+    help="Compare with this DLC, and show the change of each figure.",
 )
 @click.option(
     "--max-dram",
     callback=_bytes,
     metavar="SIZE",
-    help="Exit with 5 if a graph moves more than this to and from DRAM, like 4MB.",
+    help="Exit with 5 if a graph moves more bytes to and from DRAM than this size, like 4MB.",
 )
 @click.option(
     "--json",
@@ -74,13 +77,13 @@ def _sizes(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
     type=params.OUTPUT_FILE,
     is_flag=False,
     flag_value="-",
-    help="Write the report as JSON.  [default for FILE: standard output]",
+    help="Write the report as JSON.  [default without a value: to standard output]",
 )
 @click.option(
     "--csv",
     "csv_path",
     type=params.OUTPUT_FILE,
-    help="Write the report to this file as CSV, a line for each op.",
+    help="Write the report to this file as CSV, with one line for each op.",
 )
 @click.option(
     "--html", "html_path", type=params.OUTPUT_FILE, help="Write the report to this file as an HTML page."
@@ -95,10 +98,10 @@ def main(
     csv_path: Path | None,
     html_path: Path | None,
 ) -> None:
-    """Show what a model moves and computes, by op and SoC, without a device.
+    """Show the memory traffic and arithmetic of a model, without a device.
 
-    Prints bytes of DRAM and VTCM, kernels on HMX (matrix unit), HVX (vector unit) and DMA, and spills. The
-    vendor's compiler plans the network for each SoC.
+    xdlc prints bytes of DRAM and VTCM, kernels on HMX (matrix unit), HVX (vector unit) and DMA, and spills.
+    The vendor's compiler plans the network for each SoC, op by op.
     """
     from xdlc import api
     from xdlc.errors import UsageError, raise_all

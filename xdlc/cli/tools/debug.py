@@ -21,7 +21,7 @@ WRONG = 5
     epilog="The exit code is 5 if an op is wrong. FRAMEWORK is caffe, onnx, pytorch, tensorflow or tflite.",
 )
 @params.DLC
-@params.listing("Compare on the samples of this list, one a line, or of this folder.", required=True)
+@params.listing("Compare on the samples of this list, one on each line, or of this folder.", required=True)
 @params.flags_of(
     DebugOptions,
     without=("notify",),
@@ -32,7 +32,9 @@ WRONG = 5
     },
 )
 @click.option(
-    "--report", type=params.OUTPUT_FILE, help="Write the figures to this file: .html, .json or .csv."
+    "--report",
+    type=params.OUTPUT_FILE,
+    help="Write the figures of all tensors to this .html, .json or .csv file.",
 )
 def main(source: Path, input_list: Path, report: Path | None, **options: Any) -> None:
     """Compare two engines tensor by tensor, and name the first op that is wrong."""

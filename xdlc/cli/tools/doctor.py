@@ -18,9 +18,9 @@ _EXTRAS = {
 
 @tool("xdlc-doctor")
 def main() -> None:
-    """Check this machine: what works, what is missing, how to install it.
+    """Check this machine: show what works, and how to install what is missing.
 
-    Tries each runtime on a small graph. platform-check has the details of each SoC.
+    xdlc runs a small graph on each runtime. xdlc platform-check shows the details of each SoC.
     """
     from xdlc import api
 

@@ -15,7 +15,7 @@ LABELS = {"component": "component", "cause": "cause", "fix": "fix", "example": "
 
 @tool(
     "xdlc-explain",
-    epilog="The exit code is 0 if xdlc explained something, 1 if a text has no known error, and 2 if a code "
+    epilog="The exit code is 0 if xdlc explained an error, 1 if the text has no known error, and 2 if a code "
     "or a name does not exist.",
 )
 @click.argument("subject", metavar="CODE|LINE|FILE", nargs=-1, required=True)
@@ -25,7 +25,7 @@ def main(context: click.Context, subject: tuple[str, ...]) -> None:
 
     CODE is a code of xdlc like XD104, a number of the vendor, decimal or hexadecimal, or a name like
     QNN_GRAPH_ERROR_FINALIZE_FAILED. LINE is a line of a log, in quotes. FILE is a log: xdlc shows each error
-    once, with its number of lines.
+    once, and counts the lines that have this error.
     """
     from xdlc import explain
 

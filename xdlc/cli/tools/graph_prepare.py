@@ -56,9 +56,9 @@ _SEVERAL = {"multiple": True, "callback": None, "type": str}
 
 @tool(
     "xdlc-graph-prepare",
-    epilog="Flags that change outputs, types or dimensions also change the network in the result, so "
-    "that graph and caches agree. With --check, the exit code is 0 if every SoC has a usable cache, 5 if a "
-    "SoC has no usable cache, and 2 if a name is unknown.",
+    epilog="Flags that change outputs, types or dimensions also change the network in the result, so that "
+    "graph and caches agree. With --check, the exit code is 0 if every SoC has a usable cache, and 5 if "
+    "a SoC lacks a usable cache. It is 2 if a name is unknown.",
 )
 @params.DLC
 @params.output("Write the result to this file.  [default: <input>_cached.dlc]", "--output-dlc")
@@ -68,25 +68,27 @@ _SEVERAL = {"multiple": True, "callback": None, "type": str}
     "socs",
     callback=params.names,
     metavar="SOC,SOC..",
-    help=f"Compile for these SoCs, like sm8550,sm8650: one cache each.  [default: {DEFAULT_SOC}]",
+    help=f"Compile one cache for each of these SoCs, like sm8550,sm8650.  [default: {DEFAULT_SOC}]",
 )
 @click.option(
     "--export-binary",
     "exported",
     type=params.OUTPUT_FILE,
     metavar="FILE.bin|FOLDER",
-    help="Write each cache also as a context binary, in a folder with the names of DLC and SoC. "
-    "Without -o xdlc writes no DLC. It does not compile caches again that are up to date.",
+    help="Also write each cache as a context binary. In a folder, a file's name joins the names of DLC and "
+    "SoC. Without -o, xdlc writes no DLC. xdlc does not compile a cache again that is up to date.",
 )
 @click.option(
     "--export-epcontext",
     "contexts",
     type=params.OUTPUT_FILE,
     metavar="FOLDER",
-    help="Write an ONNX model with an EPContext node for each graph, for onnxruntime's QNN "
-    "provider. Write the cache of each SoC next to the model.",
+    help="Write an ONNX model with an EPContext node for each graph, for onnxruntime's QNN provider. Also "
+    "write the cache of each SoC, next to the model.",
 )
-@click.option("--embed-context", is_flag=True, help="With --export-epcontext: put caches into the models.")
+@click.option(
+    "--embed-context", is_flag=True, help="With --export-epcontext: store the caches inside the ONNX models."
+)
 @flags_of(
     CompileOptions,
     without=("jobs", "timeout"),
@@ -96,7 +98,7 @@ _SEVERAL = {"multiple": True, "callback": None, "type": str}
         "htp_dlbc": _SWITCH,
     },
 )
-@click.option("--no-verify", is_flag=True, help="Store caches without a proof.")
+@click.option("--no-verify", is_flag=True, help="Store caches without running them on the emulation.")
 @flags_of(
     EditOptions,
     without=("input_dimensions",),
@@ -127,8 +129,8 @@ def main(
 ) -> None:
     """Add compiled HTP caches to a DLC.
 
-    The vendor's own compiler makes a cache for each SoC. If a SoC fails, the result has the caches of the
-    remaining SoCs, and the exit code is not 0.
+    The vendor's compiler makes a cache for each SoC. If compiling for a SoC fails, the result has the caches
+    of the remaining SoCs, and the exit code is not 0.
     """
     from xdlc import api
     from xdlc.cli.cache_records import cache_records, summary

@@ -17,14 +17,14 @@ from xdlc.errors import UsageError, raise_all
 @tool("xdlc-info")
 @params.DLC
 @click.option("--ops", "with_ops", is_flag=True, help="Show each op with its tensors and parameters.")
-@click.option("-b", "--brief", is_flag=True, help="Omit the ops, as xdlc info does without --ops.")
+@click.option("-b", "--brief", is_flag=True, help="Show no ops. This is the default of xdlc info.")
 @click.option("-d", "--encodings", is_flag=True, help="Show the encoding of every tensor.")
 @click.option("-t", "--trace", is_flag=True, help="Show the source nodes that each op comes from.")
 @click.option(
     "--table",
     is_flag=True,
-    help="Show ops in a table: id, name, type, inputs, outputs, dimensions, supported runtimes, "
-    "parameters, shares in percent. Runtimes: A: HTA, D: HTP, G: GPU, C: CPU.",
+    help="Show each op as a row of a table: its tensors, shapes, parameters, supported runtimes and shares "
+    "of the totals in percent. The letters of runtimes are A (HTA), D (HTP), G (GPU) and C (CPU).",
 )
 @click.option("-s", "--save", type=params.OUTPUT_FILE, metavar="FILE.csv", help="Write the table as CSV.")
 @click.option("-m", "--display-memory", is_flag=True, help="Show an estimate of the memory of each graph.")
@@ -32,10 +32,14 @@ from xdlc.errors import UsageError, raise_all
     "--cost",
     "with_cost",
     is_flag=True,
-    help="Show MACs, bytes and memory of each graph, and what a SoC of --soc moves.",
+    help="Show the MACs, bytes and memory of each graph. With --soc: also show the bytes that the SoC moves "
+    "from and to DRAM.",
 )
 @click.option(
-    "--caches", "only_caches", is_flag=True, help="Show only the compiled caches, and where they are usable."
+    "--caches",
+    "only_caches",
+    is_flag=True,
+    help="Show only the compiled caches, and the SoCs that can use each cache.",
 )
 @click.option(
     "--soc",
@@ -43,8 +47,8 @@ from xdlc.errors import UsageError, raise_all
     "devices",
     callback=params.names,
     metavar="SOC,SOC..",
-    help="With --caches: judge the caches for these SoCs.  [default: SoCs that they were compiled "
-    "for]  With --cost: plan for these SoCs.",
+    help="With --caches: show whether these SoCs can use the caches.  [default: the SoCs that the caches "
+    "were compiled for]  With --cost: plan DRAM traffic for these SoCs.",
 )
 @params.sdk("--caches")
 def main(
@@ -63,8 +67,8 @@ def main(
 ) -> None:
     """Show the content of a DLC, or of a context binary.
 
-    Prints history, inputs and outputs, ops, totals, caches and HTA records. Reads containers of format 3 and
-    4 of xdlc and of the vendor.
+    xdlc prints history, inputs and outputs, totals, caches and HTA records. It reads DLCs of the formats 3
+    and 4, from xdlc and from the vendor's tools.
     """
     if not only_caches and (sdk or (devices and not with_cost)):
         raise UsageError("--soc and --sdk require --caches", fix="add --caches, or omit these flags")

@@ -41,15 +41,14 @@ def _named(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
     multiple=True,
     callback=_named,
     metavar="NAME=FILE",
-    help="Give the graph of a DLC this name; the DLC may be an argument or another file. "
-    "Repeatable.  [default: the graph's own name; equal names get their shapes, or the name of "
-    "the file]",
+    help="Give the graph of a DLC this name; the DLC may be an argument or another file. Repeatable.  "
+    "[default: the graph's own name; xdlc adds shapes or the file's name to equal names]",
 )
 @params.output("Write the result to this file.", "--output-dlc", required=True)
 def main(sources: tuple[Path, ...], named: dict[Path, str], target: Path) -> None:
     """Put the graphs of several DLCs into one.
 
-    xdlc stores equal weights once. Names of inputs and outputs stay.
+    xdlc stores equal weights once. Inputs and outputs keep their names.
     """
     from xdlc import api
 

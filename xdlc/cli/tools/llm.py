@@ -26,7 +26,7 @@ _BUNDLE = params.source("BUNDLE", "Use the bundle in this folder.", type=BUNDLE)
 _FOLDER = params.output(
     "Write the bundle to this folder.", metavar="FOLDER", name="folder", type=BUNDLE, required=True
 )
-_SOC = click.option("--soc", metavar="SOC", help="Emulate this SoC.  [default: the bundle's first]")
+_SOC = click.option("--soc", metavar="SOC", help="Emulate this SoC.  [default: the first SoC of the bundle]")
 _EVALUATED = ("float", "host", "htp")
 
 
@@ -54,19 +54,24 @@ _SAMPLING = (
         type=params.NumberRange(0),
         default=0.0,
         show_default=True,
-        help="Divide the logits by this number; 0 chooses the likeliest token.",
+        help="Divide the logits by this number; higher numbers vary answers more. 0 always chooses the "
+        "likeliest token.",
     ),
     click.option(
-        "--top-k", type=click.IntRange(0), default=0, help="Choose among this many tokens.  [default: all]"
+        "--top-k",
+        type=click.IntRange(0),
+        default=0,
+        help="Choose each token among this many likeliest tokens.  [default: all tokens]",
     ),
     click.option(
         "--top-p",
         type=params.NumberRange(0, 1, min_open=True),
         default=1.0,
         show_default=True,
-        help="Choose among tokens of this share of probability.",
+        help="Choose each token among the likeliest tokens whose probabilities add up to this number. 1 "
+        "means all tokens.",
     ),
-    click.option("--profile", is_flag=True, help="Print the time of answers on this machine."),
+    click.option("--profile", is_flag=True, help="Print the time of each answer on this machine."),
     click.option(
         "--seed",
         type=click.IntRange(0),
@@ -104,8 +109,8 @@ def _contexts(_ctx: click.Context, _param: click.Parameter, value: str | None) -
 def build(source: Path, folder: Path, **options: Any) -> None:
     """Build a bundle from a Hugging Face folder, a GGUF file or an exported model.
 
-    An exported decoder is a .pt2 or .onnx file, or a DLC. xdlc executes no code of the source. It continues
-    an interrupted build where it stopped.
+    An exported decoder is a .pt2 or .onnx file, or a DLC. xdlc executes no code of the source. The next
+    build into the folder continues an interrupted build.
     """
     from xdlc.llm.building import build as built
 
@@ -141,10 +146,10 @@ def run(source: Path, prompt: str | None, tokens: str | None, max_new_tokens: in
 
 @tool("xdlc-llm chat")
 @_BUNDLE
-@click.option("--system", metavar="TEXT", help="Begin with this message of the role system.")
+@click.option("--system", metavar="TEXT", help="Begin the conversation with this system message.")
 @params.all_of(*_SAMPLING)
 def chat(source: Path, system: str | None, max_new_tokens: int, **options: Any) -> None:
-    """Talk to a language model: a line from standard input is a message."""
+    """Talk to a language model: each line of standard input is a message."""
     from xdlc.llm.bundle import read_bundle
     from xdlc.llm.running import conversation, tokenizer_of
 
@@ -176,7 +181,7 @@ def chat(source: Path, system: str | None, max_new_tokens: int, **options: Any) 
     "--window",
     type=click.IntRange(2),
     metavar="N",
-    help="Use windows of this many tokens.  [default: context]",
+    help="Divide the text into windows of this many tokens.  [default: the context of the bundle]",
 )
 @click.option(
     "--max-tokens",
@@ -194,7 +199,7 @@ def evaluate(
     window: int | None,
     max_tokens: int,
 ) -> None:
-    """Print perplexities on a text, and how often the likeliest tokens are equal."""
+    """Print perplexities on a text, and how often the engines' likeliest tokens match."""
     from xdlc.llm.bundle import read_bundle
     from xdlc.llm.evaluation import evaluate as measured
     from xdlc.llm.running import check_tokens, runner_of, tokenizer_of
@@ -288,7 +293,7 @@ def _stream(pieces: Iterator[str]) -> str:
 
 @tool("xdlc-llm check")
 @_BUNDLE
-@click.option("--soc", metavar="SOC", help="Emulate this SoC.  [default: all of the bundle]")
+@click.option("--soc", metavar="SOC", help="Emulate this SoC.  [default: all SoCs of the bundle]")
 @_most_tokens(16, "Generate this many tokens.")
 def check(source: Path, soc: str | None, max_new_tokens: int) -> None:
     """Compare the vendor's runtime with the emulation of the same context binaries."""
@@ -305,7 +310,10 @@ def check(source: Path, soc: str | None, max_new_tokens: int) -> None:
 @params.DLC
 @_FOLDER
 @click.option(
-    "--tokenizer", type=params.INPUT_FILE, required=True, help="Use this tokenizer.json of the model."
+    "--tokenizer",
+    type=params.INPUT_FILE,
+    required=True,
+    help="Use this tokenizer.json, which belongs to the model.",
 )
 @click.option(
     "--soc",
@@ -317,7 +325,7 @@ def check(source: Path, soc: str | None, max_new_tokens: int) -> None:
     help=f"Compile for this SoC. Repeatable.  [default: {DEFAULT_SOC}]",
 )
 def encoder(source: Path, folder: Path, tokenizer: Path, targets: tuple[str, ...]) -> None:
-    """Build a bundle of an encoder of texts, for GenieEmbedding."""
+    """Build a bundle of a text encoder, for the vendor's tool GenieEmbedding."""
     from xdlc.container import load
     from xdlc.llm.encoder import build_encoder
 
@@ -329,9 +337,13 @@ def encoder(source: Path, folder: Path, tokenizer: Path, targets: tuple[str, ...
 @tool("xdlc-llm embed")
 @_BUNDLE
 @click.option("--prompt", metavar="TEXT", required=True, help="Embed this text.")
-@click.option("--soc", metavar="SOC", help="Emulate this SoC with the vendor's runtime.  [default: the host]")
+@click.option(
+    "--soc",
+    metavar="SOC",
+    help="Emulate this SoC with the vendor's runtime.  [default: run on the host without the runtime]",
+)
 def embed(source: Path, prompt: str, soc: str | None) -> None:
-    """Print the embedding of a text, a number a line."""
+    """Print the embedding of a text, with one number on each line."""
     from xdlc.llm.encoder import embedding
 
     with bars.steps("running"):

@@ -39,27 +39,30 @@ _QUANTIZING = (
 
 @tool(
     "xdlc-net-run",
-    epilog="Result N of the list goes to OUTPUT/Result_N/<tensor>.raw, as float32 unless you request native "
-    "files. A slash in a tensor's name makes a folder. A dynamic dimension of the DLC follows from the size "
-    "of the input's raw file; inputs with several of them need .npy files. For several graphs, write lists "
-    "with commas between them, and __ for a graph to omit. Results then go to OUTPUT/<graph>/Result_N.",
+    epilog="xdlc writes the results of sample N, counted from 0, to OUTPUT/Result_N/<tensor>.raw. The files "
+    "hold float32 unless you request native files. A slash in a tensor's name makes a folder. xdlc "
+    "computes a dynamic dimension from the size of the raw file; an input with several dynamic "
+    "dimensions needs .npy files. For several graphs, pass a list for each graph with commas between "
+    "the lists, or __ to omit a graph. xdlc then writes to OUTPUT/<graph>/Result_N.",
 )
 @params.source(
     "DLC",
-    "Run this DLC; with --runtime htp also a context binary, with --samples a source model.",
+    "Run this DLC. With --runtime htp, you can pass a context binary; with --samples, pass a source model.",
     "--container",
     "--input-dlc",
 )
-@params.listing("Run the samples of this list, one a line, or of this folder.")
+@params.listing("Run the samples of this list, one on each line, or of this folder.")
 @click.option(
     "--samples",
     type=params.FilePath(path_type=Path),
     metavar="FOLDER|LIST",
-    help="Convert, quantize, prepare and measure a source model with these calibration samples. The files go "
-    "to the output folder.",
+    help="Convert, quantize, prepare and measure a source model with these calibration samples. xdlc writes "
+    "the files to the folder of --output.",
 )
 @click.option(
-    "--svg", type=params.OUTPUT_FILE, help="With --samples: draw the way of the model to this file."
+    "--svg",
+    type=params.OUTPUT_FILE,
+    help="With --samples: draw the steps from model to result into this file.",
 )
 @flags_of(QuantizeOptions, without=options_of(QuantizeOptions).keys() - set(_QUANTIZING))
 @params.INPUT_DIMS
@@ -76,7 +79,8 @@ _QUANTIZING = (
     type=click.Choice(module_names("xdlc.api.runtimes")),
     default="cpu",
     show_default=True,
-    help="Choose the runtime. cpu: onnxruntime; htp: the vendor's emulation of the DSP; aip: like --use-aip.",
+    help="Choose the runtime. cpu: onnxruntime; htp: the vendor's emulation of the DSP; aip: the DLC's AIP "
+    "record with HTA sections.",
 )
 @flags_of(
     RunOptions,
@@ -85,7 +89,7 @@ _QUANTIZING = (
 @click.option(
     "--enable-init-cache",
     is_flag=True,
-    help="Store a cache that xdlc compiles, and use it in later runs (htp only).",
+    help="Store the cache that xdlc compiles, and use this cache in later runs (runtime htp only).",
 )
 @click.option(
     "--storage-dir",
@@ -97,31 +101,32 @@ _QUANTIZING = (
     "--use-native-output-files",
     "native_out",
     is_flag=True,
-    help="Write results in the tensors' own types, as <tensor>_native.raw.",
+    help="Write results in the data types of the tensors, to files named <tensor>_native.raw.",
 )
 @click.option(
     "--native-input-tensor-names",
     "native_names",
     metavar="GRAPH:T1,T2;..",
-    help="Read the raw files of these inputs in their own type, instead of --use-native-input-files.",
+    help="Read the raw files of these inputs in their own data types. Use this flag instead of "
+    "--use-native-input-files.",
 )
 @click.option(
     "--set-output-tensors",
     "tensors",
     multiple=True,
     metavar="T1,T2",
-    help="Also write these tensors. A cache has the tensors that it was compiled for; sections have "
-    "the tensors between them. 'GRAPH T1,T2' names a graph of several.",
+    help="Also write these tensors. A cache can write only tensors that you named when you compiled it; HTA "
+    "sections write the tensors between sections. 'GRAPH T1,T2' selects one of several graphs.",
 )
 @click.option(
     "--set-output-layers",
     "layers",
     multiple=True,
     metavar="OP1,OP2",
-    help="Write the outputs of these ops too.",
+    help="Also write the outputs of these ops.",
 )
 @click.option(
-    "--set-unconsumed-as-output", "unread", is_flag=True, help="Write tensors that no op reads too."
+    "--set-unconsumed-as-output", "unread", is_flag=True, help="Also write tensors that no op reads."
 )
 @click.option("--dump-all-tensors", "every", is_flag=True, help="Write every tensor that an op computes.")
 @all_of(*params.dimension_flags)
@@ -129,19 +134,20 @@ _QUANTIZING = (
     "--num-inferences",
     type=click.IntRange(1, 1_000_000),
     metavar="N",
-    help="Run this many inferences: xdlc repeats the list, or cuts it. Results come from the first pass.",
+    help="Run this many inferences: xdlc repeats or shortens the list. xdlc writes only the results of the "
+    "first pass.",
 )
 @click.option(
     "--duration",
     type=params.NumberRange(0, 86_400, min_open=True),
     metavar="SECONDS",
-    help="Repeat the list until this time is over.",
+    help="Repeat the list for this many seconds.",
 )
 @click.option(
     "--keep-num-outputs",
     type=click.IntRange(0),
     metavar="N",
-    help="Write at most this many results.  [default: all]",
+    help="Write the results of at most this many samples.  [default: all]",
 )
 @click.option(
     "--profiling-level",
@@ -149,8 +155,8 @@ _QUANTIZING = (
     type=click.Choice(["off", "basic", "moderate", "detailed"]),
     default="off",
     show_default=True,
-    help="Measure times on this machine, print them and write profile.csv. basic: of inferences; "
-    "moderate and detailed: of each op too (cpu only).",
+    help="Measure times on this machine, print the times and write profile.csv. basic: the time of each "
+    "inference; moderate and detailed: also the time of each op (runtime cpu only).",
 )
 @kernel_flags
 def main(
@@ -164,11 +170,11 @@ def main(
     input_dimensions: tuple[str, ...],
     **options: Any,
 ) -> None:
-    """Run a DLC on files; with --samples, take a source model through all steps.
+    """Run a DLC on files, or take a source model through all steps.
 
-    Every line of the input list is one inference. xdlc writes its outputs as files. With --samples, xdlc
-    converts, quantizes, prepares and measures the model, and prints how good it is, where it runs, and what
-    it costs.
+    xdlc runs the DLC once for each line of the input list, and writes the outputs as files. With --samples,
+    xdlc converts, quantizes, prepares and measures a source model. It prints the model's accuracy, the
+    processor of each op, and the cost.
     """
     quantizing = params.stated({name: options.pop(name) for name in _QUANTIZING})
     if quantizing and samples is None:

@@ -44,8 +44,8 @@ def _list(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
 def main(source: Path, target: Path | None, passes: tuple[str, ...]) -> None:
     """Apply graph passes to a DLC.
 
-    Passes keep what a graph computes. Importers and the preparation for HTP run them as needed. This tool
-    runs the passes that you name, to show their effect.
+    A pass rewrites a graph and keeps its results. Converting and preparing run passes as needed. This tool
+    runs only the passes that you name, to show their effect.
     """
     from xdlc import api
 

@@ -27,28 +27,28 @@ if TYPE_CHECKING:
 @click.option(
     "--runtime",
     type=click.Choice([*module_names("xdlc.api.runtimes"), "all"]),
-    help="Try this runtime. cpu: onnxruntime; htp: the vendor's compiler and emulation; aip: "
-    "sections on HTA.  [default: all]",
+    help="Run a small graph on this runtime. cpu: onnxruntime; htp: the vendor's compiler and emulation; "
+    "aip: sections on HTA.  [default: all]",
 )
-@click.option("--soc", metavar="SOC", help="List only this SoC, and emulate it.")
+@click.option("--soc", metavar="SOC", help="List only this SoC, and emulate this SoC with the runtime htp.")
 @click.option(
     "--matrix",
     "model",
     type=params.INPUT_FILE,
-    help="Show instead which ops of a DLC each library supports for each SoC.",
+    help="Show only which ops of this DLC each vendor library supports for each SoC.",
 )
 @click.option(
     "--libraries",
     multiple=True,
     callback=params.paths,
     metavar="DIR,DIR..",
-    help="With --matrix: query the libraries of these folders, of SDKs or of onnxruntime-qnn. "
+    help="With --matrix: query the vendor libraries in these folders of SDKs or of onnxruntime-qnn.  "
     "[default: the library in use]",
 )
 def main(runtime: str | None, soc: str | None, model: Path | None, libraries: tuple[str, ...]) -> None:
-    """Show the capabilities of this machine.
+    """Show which runtimes work on this machine, and which SoCs xdlc knows.
 
-    Versions, the runtimes, each tried on a small graph, and the known SoCs. A failure comes with a fix.
+    xdlc prints versions, and runs a small graph on each runtime. If a runtime fails, xdlc prints a fix.
     """
     from xdlc import api
     from xdlc.errors import UsageError, raise_all

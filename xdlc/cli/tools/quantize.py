@@ -39,19 +39,22 @@ _PREPARING = all_of(
     click.option(
         "--enable-hta",
         is_flag=True,
-        help="Add sections for the Hexagon Tensor Accelerator; it implies --one-act-bitwidth.",
+        help="Add compiled sections for the Hexagon Tensor Accelerator (HTA). This flag implies "
+        "--one-act-bitwidth.",
     ),
     click.option(
         "--hta-partitions",
         "partitions",
         metavar="A-B,C-D..",
-        help="Use these layers for each section, by the ids that xdlc info shows.  [default: xdlc chooses]",
+        help="Make one section from each range of layer ids; xdlc info shows the ids.  [default: xdlc "
+        "chooses]",
     ),
     click.option(
         "--hta-reorder",
         "reorder",
         is_flag=True,
-        help="Run layers in another order if that makes fewer sections. Layer ids follow it.",
+        help="Run layers in another order if this makes fewer sections. Layer ids then count in the new "
+        "order.",
     ),
     flags_of(
         AnnotateOptions,
@@ -86,9 +89,10 @@ def main(
 ) -> None:
     """Quantize a DLC, and prepare it for HTP or HTA.
 
-    Runs the network on calibration samples, chooses encodings, and stores weights as integers. Without
+    xdlc runs the network on calibration samples, chooses encodings, and stores weights as integers. Without
     --soc, xdlc uses the widths that the oldest SoC of --prepare supports. A quantized DLC needs no samples.
-    If a cache or section fails, xdlc still writes the DLC without it, and the exit code is not 0.
+    If a cache or section fails, xdlc writes the DLC without it, and the exit code is not 0. If --fail-below
+    fails, xdlc writes no file, and the exit code is 5.
     """
     from xdlc import api
     from xdlc.errors import raise_all

@@ -18,8 +18,8 @@ from xdlc.options.graphs import ExportOptions
 def main(source: Path, target: Path | None, **options: Any) -> None:
     """Write a DLC as an ONNX model that onnxruntime runs.
 
-    Reads containers of format 3 and 4 of xdlc and of the vendor. Names and shapes of inputs and outputs
-    stay; quantized inputs and outputs become float32.
+    xdlc reads DLCs of the formats 3 and 4, from xdlc and from the vendor's tools. Inputs and outputs keep
+    their names and shapes; quantized inputs and outputs become float32.
     """
     from xdlc import api
 

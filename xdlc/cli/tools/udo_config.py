@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 _CONFIGS = params.source("FILE", "Read this configuration. Repeatable.", name="configs", multiple=True)
 _TARGET = params.output(
-    "Write this file, .xml or .json. A folder gets a file for each package; - is standard output.",
+    "Write to this .xml or .json file. In a folder, xdlc writes a file for each package; - is standard "
+    "output.",
     "--output-path",
     required=True,
 )
@@ -31,16 +32,16 @@ _TARGET = params.output(
 @click.option(
     "--extended",
     is_flag=True,
-    help="Keep facts without a field in the vendor's JSON in fields of xdlc's own, xdlc_...; "
-    "without this flag xdlc drops them with a notice.",
+    help="Store facts that the vendor's JSON cannot hold in extra fields named xdlc_NAME. Without this flag, "
+    "xdlc drops these facts and prints a notice.",
 )
 def convert(
     configs: tuple[Path, ...], target: Path, form: str | None, package: str | None, extended: bool
 ) -> None:
-    """Write configurations in the other form: JSON as OpDef XML, OpDef XML as JSON.
+    """Convert configurations from JSON to OpDef XML, or from OpDef XML to JSON.
 
-    xdlc recognizes the form of a file by its content, and merges packages of one name. It writes nothing if
-    there is a problem.
+    xdlc recognizes the form of a file by its content, and merges packages with the same name. If a
+    configuration has a problem, xdlc writes no file.
     """
     from xdlc.udo.config import convert as convert_configs
 
@@ -51,7 +52,7 @@ def convert(
 @tool("validate")
 @_CONFIGS
 def validate(configs: tuple[Path, ...]) -> None:
-    """Check configurations, singly and together; list each problem with its line.
+    """Check each configuration, and all together; list each problem with its line.
 
     The summary states for each constraint whether xdlc enforces it.
     """
@@ -72,13 +73,13 @@ def validate(configs: tuple[Path, ...]) -> None:
 @params.flags_of(DraftOptions)
 @params.INPUT_DIMS
 def from_model(model: Path, target: Path, **options: Any) -> None:
-    """Draft definitions for the operators of a model that have no mapping.
+    """Draft definitions for the operators of a model that xdlc cannot map.
 
-    Inputs, outputs and parameters come from the model's nodes; descriptions state where each comes from. JSON
-    gets fields of xdlc's own, xdlc_..., for facts that the vendor's form lacks.
+    xdlc drafts inputs, outputs and parameters from the model's nodes; each description names its source.
+    Extra JSON fields named xdlc_NAME store facts that the vendor's form cannot hold.
 
-    If no definition can describe an operator, xdlc reports it, writes the remaining operators, and exits
-    with 4. It writes nothing if it could draft no operator.
+    If no definition can describe an operator, xdlc reports the operator, writes the remaining operators, and
+    exits with 4. If xdlc could draft no operator, it writes no file.
     """
     from xdlc import api
     from xdlc.errors import raise_all
@@ -93,9 +94,9 @@ def from_model(model: Path, target: Path, **options: Any) -> None:
 @tool("schema")
 @params.output("Write this file.  [default: standard output]", "--output-path", default="-")
 def schema(target: Path) -> None:
-    """Write the XML Schema of OpDef XML, for editors.
+    """Write the XML Schema of OpDef XML, with which editors check configurations.
 
-    xs:noNamespaceSchemaLocation="OpDef.xsd" in a configuration refers to this file.
+    Refer to this file in a configuration: xs:noNamespaceSchemaLocation="OpDef.xsd".
     """
     from xdlc.udo.config import schema as schema_file
 
@@ -105,12 +106,15 @@ def schema(target: Path) -> None:
 @tool("sdk")
 @params.source("FILE", "Check this library. Repeatable.", name="libraries", multiple=True)
 @click.option(
-    "--release", default="", metavar="RELEASE", help="Require this release of all files: 2.51, v2.51.0."
+    "--release",
+    default="",
+    metavar="RELEASE",
+    help="Require that all files have this release, like 2.51 or v2.51.0.",
 )
 def sdk(libraries: tuple[Path, ...], release: str) -> None:
-    """Check that op packages and the HTP backend are of one SDK release.
+    """Check that op packages and the HTP backend come from one SDK release.
 
-    Prints the release of each file. xdlc loads no file.
+    xdlc prints the release of each file. It executes no code of the files.
     """
     from xdlc.udo.sdk_release import check_releases
 
@@ -133,15 +137,15 @@ def sdk(libraries: tuple[Path, ...], release: str) -> None:
     nargs=2,
     multiple=True,
     metavar="NAME JSON",
-    help="Set the value of an attribute: 3, 1,1,1,1 or a text. Repeatable.",
+    help="Set the value of an attribute, like 3, 1,1,1,1 or a text. Repeatable.",
 )
 def check_plugin(
     plugin: str, nodes: int, seed: int, input_dims: Any, attributes: tuple[tuple[str, str], ...]
 ) -> None:
-    """Convert random nodes with a plugin, run each kernel, compare the results.
+    """Convert random nodes with a plugin, run each kernel, and compare the results.
 
-    Attributes and inputs get random values of the declared kinds; --attribute and --input-dim fix them. The
-    exit code is 7 if there is a problem.
+    xdlc chooses random attributes and shapes of the declared kinds; --attribute and --input-dim fix them. If
+    the plugin has a problem, the exit code is 7.
     """
     from xdlc import api
 

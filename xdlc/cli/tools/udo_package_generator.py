@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 @tool("xdlc-udo-package-generator")
 @params.source(
     "CONFIG",
-    "Read this configuration, OpDef XML or JSON. Packages with the same name are merged. Repeatable.",
+    "Read this OpDef XML or JSON configuration. xdlc merges packages with the same name. Repeatable.",
     "-p",
     "--config-path",
     name="configs",
     multiple=True,
 )
 @params.output(
-    "Write each package to a folder of its name in this folder.",
+    "Write each package to a subfolder with the package's name.",
     "--output-path",
     name="folder",
     metavar="FOLDER",
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     "--force-generation",
     "force",
     is_flag=True,
-    help="Generate into packages that exist. xdlc keeps kernels that you have filled, and writes "
-    "new parts next to them as .new.",
+    help="Update packages that exist. xdlc keeps kernels that you changed, and writes their new versions "
+    "next to them as .new files.",
 )
 @click.option(
     "--per-backend",
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 def main(configs: tuple[Path, ...], folder: Path, force: bool, per_backend: bool) -> None:
     """Generate a package of user-defined operations: sources, makefiles and tests.
 
-    The part for the CPU builds with make and any C++17 compiler, without an SDK.
+    You can build the CPU part with make and any C++17 compiler, without an SDK.
     """
     from xdlc.udo.generator import generate_files
 

@@ -13,7 +13,8 @@ class CaffeOptions(TypedDict, total=False):
     weights: Annotated[
         PathLike | None,
         Option(
-            "Read the weights of a Caffe net: a .caffemodel, or an HDF5 file, which needs the extra caffe.",
+            "Read the weights of a Caffe net from this .caffemodel or HDF5 file. HDF5 needs the extra "
+            "xdlc[caffe].",
             metavar="FILE",
             flags=("--weights", "-b", "--caffe-bin"),
         ),

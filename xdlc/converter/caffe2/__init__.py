@@ -13,7 +13,7 @@ class Caffe2Options(TypedDict, total=False):
     weights: Annotated[
         PathLike | None,
         Option(
-            "Read the init net of a Caffe2 predict net: init_net.pb, which fills its weights.",
+            "Read the weights of a Caffe2 predict net from this init net, init_net.pb.",
             metavar="FILE",
             flags=("--weights", "-e", "--exec-net", "--init-net"),
         ),

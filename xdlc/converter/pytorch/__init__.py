@@ -31,15 +31,13 @@ class PytorchOptions(SymbolOptions, total=False):
     torch_exporter: Annotated[
         str | None,
         Option(
-            "Choose how to read the network. torch: directly; onnx: from an export by torch.onnx in a child "
-            "process, which needs {trust}.",
+            "Choose how to read the network. torch: directly. onnx: through an ONNX export by torch.onnx in "
+            "a child process; this needs {trust}.",
             default_text="torch",
             metavar="NAME",
         ),
     ]
-    trust: Annotated[
-        bool, Option("Let torch load the file, which executes code that it may contain.", default=False)
-    ]
+    trust: Annotated[bool, Option("Let torch load the file. torch executes code in the file.", default=False)]
 
 
 FRONTEND = Frontend(

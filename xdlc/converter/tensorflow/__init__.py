@@ -30,7 +30,7 @@ class TensorflowOptions(TypedDict, total=False):
     saved_model_signature_key: Annotated[
         str | None,
         Option(
-            "Use the inputs and outputs of this signature.",
+            "Use the inputs and outputs of this signature of the SavedModel.",
             default_text="serving_default",
             metavar="KEY",
         ),
