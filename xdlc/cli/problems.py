@@ -55,7 +55,7 @@ def error_lines(error: XdlcError) -> Iterator[str]:
             yield f"{text.clean(context)}: {len(group)} problem(s)"
         yield from problem_table([_cells(problem) for problem in group])
     if len(problems) > MOST_SHOWN:
-        yield f"and {len(problems) - MOST_SHOWN} more"
+        yield f"and {len(problems) - MOST_SHOWN} more problems"
 
 
 def _context(problem: XdlcError) -> str:

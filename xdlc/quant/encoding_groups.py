@@ -290,7 +290,7 @@ class EffectiveRange:
     def reason(self) -> str | None:
         """Why some values have no effect, as text; None if all have."""
         if self.joined is not None:
-            return f"not rounded: {self.joined} computes it in the same step"
+            return f"not rounded: {self.joined} computes the value in the same step"
         if self.clamped is not None:
             return f"values that the clamp after it ({self.clamped}) cuts off do not count"
         if (self.low, self.high) != (EVERYTHING.low, EVERYTHING.high):

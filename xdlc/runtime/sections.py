@@ -130,6 +130,6 @@ def _notices(sections: Sequence[PlacedSection]) -> tuple[str, ...]:
     if not foreign:
         return ()
     return (
-        f"layers {', '.join(foreign)} have the vendor's HTA code, which runs only on the device: here they "
-        "run on the CPU",
+        f"layers {', '.join(foreign)} have the vendor's HTA code, which runs only on the device; they "
+        "run on this CPU",
     )

@@ -31,7 +31,7 @@ from xdlc.runtime.htp.unsupported_op import (
 from xdlc.runtime.htp.validator_log import explain, missing_format, type_name
 from xdlc.runtime.vendor_errors import explain as explain_line
 
-_VAGUE = "the graph could not be compiled"
+_VAGUE = "the vendor's library cannot compile the graph"
 """Cause that ``vendor_errors.toml`` has of lines that follow from others."""
 _USUAL_RANK = 4
 _DETAILED, _OP_TRACE = 2, 2
@@ -353,7 +353,7 @@ def _explain(error: BackendError, graph: Graph, is_traced: bool) -> None:
     if deep and not logged:
         names = ", ".join(f"{tensor.name!r} {list(tensor.shape)}" for tensor in deep[:3])
         count = f"{len(deep)} tensor(s) of more than {_USUAL_RANK} dimensions"
-        error.problem = f"{error.problem}; suspects are its {count}: {names}"
+        error.problem = f"{error.problem}; xdlc suspects its {count}: {names}"
         fix = f"use tensors of at most {_USUAL_RANK} dimensions, like one cache for each layer"
         error.fix = f"{fix}; or {error.fix}" if error.fix else fix
 
