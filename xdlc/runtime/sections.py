@@ -100,7 +100,7 @@ class SectionSession:
         layers = ", ".join(f"{one.section.first}-{one.section.last}" for one in own)
         count = len(self._sections)
         return f"{count} section{'s' * (count != 1)}, " + (
-            f"layers {layers} on HTA" if layers else "none on HTA"
+            f"layers {layers} on HTA" if layers else "no layers on HTA"
         )
 
 

@@ -197,7 +197,9 @@ def test_plain_json_has_no_default_before_an_input_that_it_makes_mandatory(tmp_p
     collection = xml(tmp_path / "all.xml", EVERYTHING.replace(late, f"{late}{third}"))
     (again,), notices = through_json(tmp_path / "all.json", [collection])
     assert [(one.mandatory, one.default) for one in again.opdefs[0].inputs] == [(True, None)] * 4
-    assert any(text.startswith("input 'w' of operator 'Blend': JSON cannot express Mandatory, ") for text in notices)
+    assert any(
+        text.startswith("input 'w' of operator 'Blend': JSON cannot express Mandatory, ") for text in notices
+    )
 
 
 def test_types_of_other_backends_have_no_place(tmp_path: Path) -> None:

@@ -62,8 +62,8 @@ class Crossings:
 
     def __str__(self) -> str:
         return (
-            f"crossings between sections: {self.count}; each inference converts {self.values} values there "
-            f"({self.nbytes} bytes); requantized: {self.requantized}"
+            f"{self.count} crossings between sections: each inference converts {self.values} values "
+            f"({self.nbytes} bytes) and requantizes {self.requantized}"
         )
 
 

@@ -314,7 +314,7 @@ def _remedies(report: QuantReport) -> Iterator[str]:
     few, share = _few_that_matter(report)
     names = [op.name for op in few]
     if few:
-        yield f"about {share:.0%} of the noise comes from {', '.join(map(printable, names))}: begin with them"
+        yield f"{share:.0%} of the noise comes from {', '.join(map(printable, names))}: begin with these"
     narrow = [op.name for op in few if op.placement == "fixed" and op.act_bits == 8]
     alike = weights is None or acts is None or acts + 3 >= weights
     most = "weights and activations cost the same" if alike else "activations cost most"
