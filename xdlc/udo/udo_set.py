@@ -209,7 +209,7 @@ def with_output_layouts(op: OpDef) -> tuple[OpDef, str]:
         >>> y = TensorDef("y", True, (FLOAT32,), 4)
         >>> made, notice = with_output_layouts(OpDef("Blur", "Filters", (x,), (y,), {}))
         >>> made.outputs[0].layout, notice
-        ('NHWC', "op 'Blur': output 'y' has no layout: NHWC, as its inputs; UNDEFINED is the model's order")
+        ('NHWC', "op 'Blur': output 'y' has no layout: xdlc uses NHWC; UNDEFINED means the model's order")
     """
     fed = [entry for entry in op.inputs if not entry.is_static] or op.inputs
     taken = [entry.name for entry in op.outputs if _is_open(entry)]

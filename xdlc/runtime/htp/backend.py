@@ -31,7 +31,7 @@ from xdlc.runtime.htp.unsupported_op import (
 from xdlc.runtime.htp.validator_log import explain, missing_format, type_name
 from xdlc.runtime.vendor_errors import explain as explain_line
 
-_VAGUE = "the vendor's library cannot compile the graph"
+_VAGUE = "the graph could not be compiled"
 """Cause that ``vendor_errors.toml`` has of lines that follow from others."""
 _USUAL_RANK = 4
 _DETAILED, _OP_TRACE = 2, 2
