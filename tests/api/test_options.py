@@ -82,7 +82,7 @@ def test_a_callback_with_other_arguments_is_refused_before_any_work(verb: str, o
     others: tuple[Any, ...] = (lambda: None, lambda a, b: None, lambda a, b, c, d: None)
     others += (lambda a, b, c: None,) if option == "notify" else (lambda a: None,)
     for callback in others:
-        with pytest.raises(UsageError, match=f"{verb}: {option} has other arguments") as caught:
+        with pytest.raises(UsageError, match=f"{verb}: {option} does not accept the arguments") as caught:
             getattr(xdlc, verb)("no.file", *([[]] if verb == "quantize" else []), **{option: callback})
         assert f"function{names[option]}" in str(caught.value.fix)
     for callback in (print, lambda *seen: None, lambda a, b=0, c=0: None):

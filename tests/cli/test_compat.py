@@ -69,7 +69,7 @@ def test_an_unknown_flag_names_the_list_of_flags() -> None:
     from xdlc.cli.main import main
 
     result = CliRunner().invoke(main, ["snpe-net-run", "--bogus"])
-    assert "fix: `xdlc compat flags snpe-net-run` lists" in result.stderr
+    assert "fix: see `xdlc compat flags snpe-net-run`" in result.stderr
 
 
 def test_flags_that_work_have_their_names_in_xdlc() -> None:

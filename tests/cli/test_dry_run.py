@@ -68,7 +68,7 @@ def test_debug_shows_every_node(troubled: Any) -> None:
 
 def test_target_says_whose_verdict_it_is(troubled: Any, models: Any) -> None:
     text = invoke("-i", troubled, "--dry-run", "--target", "sm8650", code=4).stdout
-    assert text.startswith("target sm8650 (v75), judged by xdlc's tables of HTP\n")
+    assert text.startswith("target sm8650 (v75); xdlc's tables of HTP judged the ops\n")
     assert "XD102" in text
     assert "by: xdlc = the converter" in text
     fine = invoke("-i", models.save(models.cnn()), "--dry-run", "--target", "sm8650", code=0).stdout

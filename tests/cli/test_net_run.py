@@ -70,11 +70,11 @@ def test_which_tensors_are_written(tmp_path: Path, model: Model) -> None:
 
 def test_how_often_the_list_runs_and_what_is_kept(tmp_path: Path, model: Model) -> None:
     done = net_run(tmp_path, model, "--num-inferences", 7, "--keep-num-outputs", 2)
-    assert "Result_0 to Result_1; 7 inferences, results of the first 3" in done.stdout
+    assert "Result_0 to Result_1; 7 inferences repeat the 3 samples" in done.stdout
     assert len(list((tmp_path / "out").iterdir())) == 2
     done = net_run(tmp_path, model, "--num-inferences", 1)
     assert "Result_0 to Result_0\n" in done.stdout
-    assert "of the first 3" in net_run(tmp_path, model, "--duration", 0.05).stdout
+    assert "repeat the 3 samples" in net_run(tmp_path, model, "--duration", 0.05).stdout
     (tmp_path / "new").mkdir()
     net_run(tmp_path / "new", model, "--keep-num-outputs", 0, "--profiling-level", "basic")
     assert [path.name for path in (tmp_path / "new/out").iterdir()] == ["profile.csv"]
@@ -167,7 +167,7 @@ def test_other_dimensions(tmp_path: Path, model: Model) -> None:
     found = np.fromfile(tmp_path / "out/Result_1/y.raw", np.float32)
     np.testing.assert_allclose(found, xdlc.run(model, {"x": X[1]})["y"].reshape(-1), rtol=1e-6)
     error = net_run(tmp_path, model, "--use-aip", listed="a.txt,b.txt", code=2)
-    assert "--use-aip runs the main graph" in error.stderr
+    assert "--use-aip runs only the main graph" in error.stderr
     error = net_run(tmp_path, model, "--input-name", "x", code=2)
     assert "--input-dimensions 0 times" in error.stderr
 
@@ -198,12 +198,12 @@ def test_a_compiled_cache_is_stored_and_taken_again(tmp_path: Path) -> None:
     assert "compiled and stored" in first.stderr
     result = (tmp_path / "out/Result_0/y.raw").read_bytes()
     again = net_run(tmp_path, model, *words, listed=tmp_path / "x.txt")
-    assert "the cache is from" in again.stderr
+    assert "xdlc uses the stored cache" in again.stderr
     assert "from htp.cache.sm8550.0" in again.stdout
     assert (tmp_path / "out/Result_0/y.raw").read_bytes() == result
     next((tmp_path / "caches").iterdir()).write_bytes(b"cut short")
     repaired = net_run(tmp_path, model, *words, listed=tmp_path / "x.txt")
-    assert "is damaged and replaced" in repaired.stderr
+    assert "xdlc replaces the damaged cache" in repaired.stderr
     net_run(tmp_path, model, *words, "--dump-all-tensors", listed=tmp_path / "x.txt")
     assert len(list((tmp_path / "caches").iterdir())) == 2
 

@@ -79,7 +79,7 @@ def test_a_model_is_compiled_with_a_notice_for_each_cache(
 ) -> None:
     done = net_run(dlc, tmp_path, "--runtime", "htp", *options)
     assert done.exit_code == 0, done.output
-    assert f"notice: not used on {options[1]}: htp.cache.sm8550.0" in done.output
+    assert f"notice: xdlc uses no cache on {options[1]}: htp.cache.sm8550.0" in done.output
     assert said in done.output
     assert "compiled now" in done.output
     assert all(result.size == 5 for result in results(tmp_path))

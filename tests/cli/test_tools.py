@@ -285,7 +285,7 @@ def test_info_of_a_strange_model(tmp_path: Path) -> None:
     assert "(omitted)" in text
     assert "table=float64[99]" in text
     assert "scale nan offset -3" in text
-    assert "not in the metadata" in text
+    assert "the metadata lacks the cache" in text
     assert "missing from the file" in text
     assert "mine" in text
     assert facts["graphs"][0]["ops"][1]["macs"] == 2 * 70 * 3

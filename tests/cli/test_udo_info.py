@@ -106,7 +106,7 @@ def test_ops_without_definitions_are_told_as_such(tmp_path: Path) -> None:
     assert [held["type"] for held in found["their.pkg"]["types"]] == ["Vendor"]
     text = show(model, tmp_path)
     assert "user-defined operations of package their.pkg" in text
-    assert "the DLC contains no definitions" in text
+    assert "the DLC has no definitions" in text
     assert "alpha=0.5" in text
 
 

@@ -53,12 +53,12 @@ def test_force_keeps_what_was_filled_and_says_so(config: Path, tmp_path: Path) -
     assert f"{tmp_path}/Pack: exists" in said
     assert "--force-generation" in said
     said = call("-p", config, "-o", tmp_path, "--force-generation").stdout
-    assert "kept: jni/src/CPU/src/ops/A.cpp was changed by hand\n" in said
-    assert "replaced: Makefile was changed by hand; the old file is Makefile.old" in said
+    assert "kept: you changed jni/src/CPU/src/ops/A.cpp\n" in said
+    assert "replaced: you changed Makefile; the old file is Makefile.old" in said
     assert not kernel.with_name("A.cpp.new").exists()
     config.write_text(config.read_text().replace("<Name>x</Name>", "<Name>image</Name>"))
     said = call("-p", config, "-o", tmp_path, "-f").stdout
-    assert "kept: jni/src/CPU/src/ops/A.cpp was changed by hand; the new file is jni/src" in said
+    assert "kept: you changed jni/src/CPU/src/ops/A.cpp; the new file is jni/src" in said
     assert kernel.read_text() == "mine"
     assert "image" in kernel.with_name("A.cpp.new").read_text()
 

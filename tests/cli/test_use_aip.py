@@ -72,4 +72,4 @@ def test_the_vendors_sections_are_announced(folder: Path) -> None:
     with_record(model, [Section(Engine.HTA, 0, 17, (), b"code")]).save(folder / "vendor.dlc")
     said = invoke(folder, "vendor.dlc", "--use_aip", "--output_dir", folder / "out")
     assert said.stderr.startswith("notice: layers 0-17 have the vendor's")
-    assert "runs: 1 section, none on HTA" in said.stdout
+    assert "runs: 1 section, no layers on HTA" in said.stdout

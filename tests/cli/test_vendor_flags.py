@@ -106,10 +106,15 @@ def test_void_flags_are_taken_with_their_values_and_stated_once() -> None:
 @pytest.mark.parametrize(
     ("name", "given", "read", "notice"),
     [
-        ("graph-prepare", ["\u2013-input_dlc", "a"], ["--input", "a"], "read as hyphens: --input_dlc"),
+        (
+            "graph-prepare",
+            ["\u2013-input_dlc", "a"],
+            ["--input", "a"],
+            "the typographic dash as hyphens: --input_dlc",
+        ),
         ("graph-prepare", ["\u2014partition"], ["--partition"], "--partition"),
-        ("quantize", ["\u2013enable_htp"], ["--enable_htp"], "read as hyphens: --enable_htp"),
-        ("quant", ["\u2013i", "\u2013a.dlc"], ["-i", "\u2013a.dlc"], "read as hyphens: -i"),
+        ("quantize", ["\u2013enable_htp"], ["--enable_htp"], "the typographic dash as hyphens: --enable_htp"),
+        ("quant", ["\u2013i", "\u2013a.dlc"], ["-i", "\u2013a.dlc"], "the typographic dash as hyphens: -i"),
         ("quantize", ["--htp_socs", "sm855", "0,sm8650"], ["--prepare", "sm8550,sm8650"], "sm8550"),
         ("quantize", ["--htp_socs", "sm8550,", "sm8650"], ["--prepare", "sm8550,sm8650"], ""),
         ("net-run", ["--soc", "sm855", "0"], ["--soc", "sm8550"], "sm8550"),
@@ -222,7 +227,7 @@ def test_tools_that_run_afterwards(models: Models) -> None:
     result = CliRunner().invoke(GROUP, ["qnn-onnx-converter", *words])
     assert result.exit_code == 0
     assert sections()["quantizing"]["note"] in result.stderr
-    assert "no DLC is written" in result.stderr
+    assert "xdlc writes no DLC" in result.stderr
 
 
 def test_the_command_of_a_warning_works_with_the_vendors_names(models: Models, tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ def test_a_dry_run_names_what_keeps_each_branch_off(tmp_path: Path, monkeypatch:
     result = CliRunner().invoke(onnx_to_dlc.main, words)
     assert result.exit_code == ConstraintError.exit_code
     assert "notice: then branch of 'if': HTP supports all ops" in result.output
-    assert "notice: else branch of 'if': stays off HTP: 'odd' (Erf): runs on the host only" in result.output
+    assert "notice: else branch of 'if': not on HTP: 'odd' (Erf): runs on the host only" in result.output
     assert "else branch: 'odd' (Erf)" in " ".join(result.output.split())
     onnx.save(loop(20), tmp_path / "m.onnx")
     result = CliRunner().invoke(onnx_to_dlc.main, words)

@@ -302,7 +302,7 @@ def run_words(models: Any, *outputs: str) -> tuple[Path, list[object]]:
 @pytest.mark.parametrize("names", [("a", "/a"), ("a", "a.raw/b"), ("b/c.raw/d", "b//c")])
 def test_outputs_that_would_share_a_file(models: Any, names: tuple[str, ...]) -> None:
     folder, words = run_words(models, *names)
-    refused(call("xdlc-net-run", *words), "would be written to the same path", code=2)
+    refused(call("xdlc-net-run", *words), "would overwrite each other", code=2)
     assert not (folder / "out").exists()
 
 

@@ -56,8 +56,8 @@ def evil(kernels: Kernels, how: str) -> BackendError:
         ("die", "executing it ended with status 3"),
         ("write the input", "executing it ended with SIGSEGV"),
         ("print and crash", r"SIGABRT; it printed 'I am out of my depth'"),
-        ("close the line", "executing it (closed its line|ended with)"),
-        ("babble", "executing it wrote into the line that carries answers"),
+        ("close the line", "executing it (closed its channel|ended with)"),
+        ("babble", "executing it wrote into the channel that carries answers"),
         ("fail", "execute returned XDLC_UDO_ERROR_FAILED: the data are not to my liking"),
         ("odd status", "execute returned the unknown status 77"),
         ("refuse", "validate returned XDLC_UDO_ERROR_UNSUPPORTED: custom is refused"),
@@ -114,7 +114,7 @@ def opened(path: Path) -> XdlcError:
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["-DMAJOR=2"], "is for version 2 of xdlc_udo.h, but this is version 1"),
+        (["-DMAJOR=2"], "is for version 2 of xdlc_udo.h, but xdlc has version 1"),
         (["-DNO_TABLE"], "xdlc_udo_get_registration returned NULL"),
         (["-DNUM_OPS=4000000000u"], "states 4000000000 operations, more than 4096"),
         (["-DNUM_OPS=0"], "lists no operations"),
@@ -167,7 +167,7 @@ def test_an_implementation_library_that_is_not_the_right_one(
         (0, b"\0", "cannot be loaded"),
         (4, b"\1", "cannot be loaded"),
         (5, b"\2", "cannot be loaded"),
-        (18, b"\xb7\0", "it is for aarch64, this machine is"),
+        (18, b"\xb7\0", "it is for aarch64, but this machine is"),
         (18, b"\xa4\0", "it is for hexagon"),
         (16, b"\2\0", "cannot be loaded"),
     ],
@@ -202,7 +202,9 @@ def test_a_library_without_the_function(libraries: Libraries) -> None:
 def test_a_library_for_another_runtime(tmp_path: Path) -> None:
     source = tmp_path / "vendor.c"
     source.write_text("int SnpeUdo_getVersion(void) { return 0; }\n")
-    assert "it is for SNPE's own runtime" in str(opened(build_library(source, tmp_path / "vendor.so")).fix)
+    assert "not a library for SNPE's own runtime" in str(
+        opened(build_library(source, tmp_path / "vendor.so")).fix
+    )
 
 
 def test_a_library_that_crashes_while_it_is_loaded(tmp_path: Path) -> None:
@@ -218,7 +220,7 @@ def test_a_library_for_other_cores_only(libraries: Libraries) -> None:
     path = libraries.registration("-DCORES=XDLC_UDO_DSP")
     error = opened(path)
     assert "there is no kernel for Math::Scale" in error.problem
-    assert f"build it for the CPU: {path} has it only for DSP" in str(error.fix)
+    assert f"build the kernel for the CPU: {path} has it only for DSP" in str(error.fix)
 
 
 def test_two_libraries_with_one_op(libraries: Libraries, library: Path) -> None:

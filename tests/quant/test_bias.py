@@ -119,7 +119,7 @@ def test_layers_in_front_of_outputs_keep_their_biases_and_the_flag_turns_it_off(
     assert not notes
     monkeypatch.setattr(Score, "is_gain", lambda *scores, **options: True)
     corrected, notes = stored_biases(model, samples)
-    assert notes[0].startswith("bias correction: 1 of 2 layers")
+    assert notes[0].startswith("bias correction: xdlc corrected 1 of 2 layers")
     assert corrected["y_w"] == plain["y_w"]
     assert corrected["a_w"] != plain["a_w"]
 
@@ -141,7 +141,7 @@ def test_a_correction_that_gains_db_and_costs_the_task_is_refused(net, monkeypat
     plain, _ = stored_biases(model, samples, bias_correction=False, act_bitwidth=16)
     tried, notes = stored_biases(model, samples, act_bitwidth=16)
     assert (tried == plain) is not keeps
-    assert ("not applied" in notes[0]) is not keeps
+    assert ("applied none" in notes[0]) is not keeps
 
 
 def test_an_outlier_does_not_rule_the_mean_of_a_channel():

@@ -41,7 +41,7 @@ def test_what_would_hurt_is_refused(net, monkeypatch):
         "xdlc.quant.algorithms.bias_correction._certain", lambda errors: np.full(errors.shape[1], 5.0)
     )
     notes, after = notes_of(model, samples, algorithms=["bias_correction"])
-    assert "bias_correction: dropped, because the outputs did not improve" in notes
+    assert "bias_correction: xdlc dropped the corrections, because the outputs did not improve" in notes
     for name in ("a_b", "b_b", "y_b"):
         np.testing.assert_array_equal(after.main.tensors[name].numpy(), plain.main.tensors[name].numpy())
 

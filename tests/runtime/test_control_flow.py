@@ -251,7 +251,9 @@ def test_an_inner_loop_without_end_is_named():
     with pytest.raises(BackendError) as caught:
         CpuSession(model, loop_timeout=0.2).run({"x": P, "n": np.ones(1, np.int32), "f": F})
     assert caught.value.where == "graph 'main': op 'power' (While)"
-    assert "0 iterations done; inside it, graph 'main_body': op 'inner' (While) did" in caught.value.problem
+    assert (
+        "0 iterations done; the inner loop graph 'main_body': op 'inner' (While) did" in caught.value.problem
+    )
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), "2"])

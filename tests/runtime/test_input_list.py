@@ -108,7 +108,7 @@ def test_a_batch_of_integers_or_an_item_of_it(tmp_path: Path) -> None:
 
 def test_a_size_of_integers_that_does_not_fit(tmp_path: Path) -> None:
     path = write(tmp_path / "a.raw", [1, 2, 3], "<i8")
-    with pytest.raises(UsageError, match=r"24 bytes, input 'x' needs 16 \(1x2 of int64\)"):
+    with pytest.raises(UsageError, match=r"24 bytes, but input 'x' needs 16 \(1x2 of int64\)"):
         read_input_list(listing(tmp_path, path), graph(Tensor("x", (1, 2), INT64)))
 
 
@@ -180,7 +180,7 @@ def test_files_that_do_not_tell_open_extents(tmp_path: Path) -> None:
         read_input_list(listing(tmp_path, odd, none, tmp_path / "a.npy"), graph(one))
     text = str(caught.value)
     for size in (28, 0):
-        assert f"has {size} bytes, input 'x' needs 12 or a multiple of it (?x1x3 of float32)" in text
+        assert f"has {size} bytes, but input 'x' needs 12 or a multiple of it (?x1x3 of float32)" in text
     assert "a.npy holds float64 [4, 1, 2], but input 'x' needs ?x1x3" in text
     with pytest.raises(UsageError, match=r"'x' has 2 dynamic dimensions \(\?x\?x3 of float32\)") as several:
         read_input_list(listing(tmp_path, many), graph(two))
@@ -213,7 +213,7 @@ def test_all_wrong_files_are_listed_with_their_lines(tmp_path: Path) -> None:
     with pytest.raises(ProblemList) as caught:
         read_input_list(path, graph(Tensor("x", (1, 2), FLOAT32)))
     text = str(caught.value)
-    assert f"{path}:2: {short} has 4 bytes, input 'x' needs 8 (1x2 of float32)" in text
+    assert f"{path}:2: {short} has 4 bytes, but input 'x' needs 8 (1x2 of float32)" in text
     assert f"{path}:4: {tmp_path / 'missing.raw'} cannot be read: No such file or directory" in text
     assert f"{path}:5: {tmp_path} cannot be read: Is a directory" in text
     assert f"{path}:6: the model has no input 'z'" in text

@@ -135,5 +135,5 @@ def test_outputs_lie_as_the_inputs_where_nothing_is_said(
     ops = configured_ops(path, notify=notices.append)
     assert ops.ops[0].definition.outputs[0].layout == expected
     assert ops.collections["P"].opdefs[0].outputs[0].layout == expected
-    words = "op 'Blur': output 'y' has no layout: NHWC, as its inputs; UNDEFINED is the model's order"
+    words = "op 'Blur': output 'y' has no layout: xdlc uses NHWC; UNDEFINED means the model's order"
     assert notices == ([f"{path}:3: {words}"] if expected == "NHWC" else [])

@@ -116,7 +116,7 @@ def test_a_death_has_what_was_printed(service: str) -> None:
 @pytest.mark.parametrize("words", [3, [{}], [7], [{"kind": "UsageError"}]])
 def test_errors_that_are_none_end_the_child(service: str, words: object) -> None:
     process = Process(service)
-    with pytest.raises(ChildDiedError, match="wrote into the line"):
+    with pytest.raises(ChildDiedError, match="wrote into the channel"):
         process.ask({"do": "garble", "errors": words}, timeout=20)
     assert not process.is_alive
 

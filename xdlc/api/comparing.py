@@ -91,12 +91,12 @@ def compare(
     dlcs = {path: executable(path) for path in paths if os.path.isfile(path) and framework_of(path) is None}
     if not dlcs:
         raise UsageError(
-            "no model is a DLC", where=", ".join(paths), fix="add its DLC: `xdlc convert` makes it"
+            "no model is a DLC", where=", ".join(paths), fix="run `xdlc convert`, and add the DLC"
         )
     runs = list(_runs(paths, dlcs, soc))
     if len(runs) < 2:
         fix = "name a second model, or a SoC for a quantized DLC"
-        raise UsageError("one model has nothing to be compared with", where=paths[0], fix=fix)
+        raise UsageError("a comparison needs two models, but there is one", where=paths[0], fix=fix)
     base = next(iter(dlcs.values()))
     graph = base.main
     feeds = list(islice(read_samples(samples, graph), MOST))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _TORCH_OPTIONS = ("torch_exporter", "trust")
 """Options for the export by torch, which the importer does not have."""
-_BY_ONNX = "torch.onnx exported the network, and that graph was read: names and operators are its own"
+_BY_ONNX = "torch.onnx exported the network to ONNX: names and operators come from the exported graph"
 _log = logging.getLogger(__name__)
 
 
@@ -156,8 +156,8 @@ def _add_config(options: dict[str, Any], path: PathLike) -> None:
     names = options.get("out_name") or config.outputs
     for name, fits in (("input_dims", same), ("out_name", list(names) == config.outputs)):
         if not fits and (config.shapes if name == "input_dims" else config.outputs):
-            both = f"{spell(name)} and {spell('config')} exclude each other"
-            raise UsageError(f"{both} state different things", fix="use only one option")
+            both = f"{spell(name)} and {spell('config')}"
+            raise UsageError(f"{both} state different values", fix="use only one option")
     options |= {"input_dims": {**dims, **config.shapes}} if config.shapes else {}
     options |= {"out_name": config.outputs} if config.outputs else {}
 
@@ -311,7 +311,7 @@ def draft_udo_config(
     frontend = find_frontend(path)
     if not frontend.has_drafts:
         raise UsageError(
-            f"no definitions are drafted for {frontend.model}", where=str(path), fix="write a plugin"
+            f"xdlc cannot draft definitions for {frontend.model}", where=str(path), fix="write a plugin"
         )
     arguments: dict[str, Any] = {**options}
     own = {name: arguments.pop(name) for name in ("weights",) if name in arguments}

@@ -115,11 +115,11 @@ def _check_effects(options: DebugOptions, candidate: Engine, names: Sequence[str
     from xdlc.compare.engines import HostEngine, HtpEngine
 
     needs = {
-        "soc": ("htp" in names, "name htp as an engine, without a SoC of its own"),
+        "soc": ("htp" in names, "name the engine htp instead of htp:SOC"),
         "weights": (any(map(_is_caffe, names)), "compare with a Caffe net"),
         "noise": (
             "reproducer" in options and isinstance(candidate, HtpEngine),
-            f"judge htp, with {spell('reproducer')}",
+            f"judge htp, and add {spell('reproducer')}",
         ),
         "reproducer": (isinstance(candidate, HostEngine | HtpEngine), "judge cpu, float, htp or a DLC"),
     }
@@ -172,7 +172,7 @@ def _reproduce(
         if part is None or not shows(part, reproducer.WHOLE):
             smallest = reproducer.reduced(model, shows)
             if smallest is None:
-                notify("no reproducer: the fault depends on the compared tensors, which are outputs on HTP")
+                notify("xdlc writes no reproducer: the fault needs the compared tensors as outputs of HTP")
                 return
             part = smallest.model
         if options.get("noise"):
@@ -193,7 +193,7 @@ def _reproduce(
         notify("there is nothing to reproduce: no op is wrong")
         return
     paths = reproducer.write(part, Path(folder), inputs, name, expected)
-    notify(f"{len(part.main)} op(s) still show it: {paths[0].parent}")
+    notify(f"{len(part.main)} op(s) still show the fault: {paths[0].parent}")
 
 
 def _chosen(model: Model, options: DebugOptions) -> tuple[str, str]:

@@ -94,7 +94,7 @@ class Submissions:
 
         def late() -> None:
             with starting, suppress(InvalidStateError):
-                problem = f"the run has not ended by its deadline, after {deadline:g} s"
+                problem = f"the run did not end within its deadline of {deadline:g} s"
                 future.set_exception(BackendError(problem, fix="raise the time limit"))
 
         def run() -> None:
@@ -164,7 +164,7 @@ class Session:
                 name: arguments.pop(name) for name in options_of(KernelOptions) if name in arguments
             }
             if named and "kernels" in arguments:
-                raise UsageError(f"kernels= excludes {', '.join(named)}", fix="pass kernels=, or the options")
+                raise UsageError(f"kernels= and {', '.join(named)} exclude each other", fix="omit kernels=")
             opened = stack.enter_context(kernels(source, **named)) if named else None
             arguments |= {"kernels": opened} if named else {}
             self._engine: Engine = stack.enter_context(chosen.open(source, where, **arguments))

@@ -57,7 +57,7 @@ class PluginReport:
         Raises:
             BackendError: After the last, if there are problems.
         """
-        yield f"plugin {self.plugin}: {self.nodes} random nodes, {self.declined} more declined by accepts"
+        yield f"plugin {self.plugin}: {self.nodes} random nodes; accepts declined {self.declined} more"
         yield f"kernels: {', '.join(self.kernels) or 'none'}"
         if self.error is not None:
             yield f"largest difference between kernels: {self.error:.2e} of the largest element"
@@ -156,7 +156,7 @@ def check_plugin(
             if report.nodes == nodes:
                 break
     if not report.nodes:
-        report.problems["the plugin accepted no random node: give shapes and attributes for it"] += 1
+        report.problems["the plugin accepted no random node: give shapes and attributes that it accepts"] += 1
     elif not report.kernels and not report.problems:
         report.problems["there is no kernel: write build_kernel or compute"] += 1
     return report

@@ -58,7 +58,7 @@ def verb(function: Callable[P, R]) -> Callable[P, R]:
     def call(*args: P.args, **arguments: P.kwargs) -> R:
         for option in arguments:
             if option not in accepted:
-                hint = nearest_names(option, accepted) or f"options: {', '.join(accepted)}"
+                hint = nearest_names(option, accepted) or f"use one of {', '.join(accepted)}"
                 raise UsageError(f"{name} has no option {option!r}", fix=hint)
         stated = {option: value for option, value in arguments.items() if not is_omitted(option, value)}
         try:
@@ -117,7 +117,7 @@ def checked_dims(dims: Mapping[str, Sequence[int]] | None) -> dict[str, tuple[in
     if dims is None:
         return None
     if not isinstance(dims, Mapping):
-        fix = "give shapes by name, like {'x': (1, 3, 224, 224)}; tensors of a module are example_inputs"
+        fix = "give shapes by name, like {'x': (1, 3, 224, 224)}; pass tensors of a module as example_inputs"
         raise UsageError(f"{spell('input_dims')} is of type {type(dims).__name__}", fix=fix)
     checked = {}
     for name, shape in dims.items():
@@ -157,7 +157,7 @@ def check_type(verb: str, option: str, value: Any, kind: Any) -> None:
             raise UsageError(f"{verb}: {option} is nan", fix="give a number, or omit the option")
         problem = f"{verb}: {option} is of type {type(value).__name__}"
         if callable(value) and not isinstance(value, type) and "function" in _in_words(kind):
-            problem = f"{verb}: {option} has other arguments"
+            problem = f"{verb}: {option} does not accept the arguments that xdlc passes"
         elif isinstance(value, list | tuple | set | Mapping) and value:
             problem += ", or has an element of another type"
         raise UsageError(problem, fix=f"give {_in_words(kind)}")

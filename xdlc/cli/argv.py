@@ -117,7 +117,7 @@ class _Reader:
         names = [] if dash is None else [f"{hyphens}{word[dash.end() :]}" for hyphens in ("--", "-")]
         plain = next(filter(self.is_option, names), word)
         if plain != word:
-            self.notices.append(f"a dash of a document is read as hyphens: {plain}")
+            self.notices.append(f"xdlc reads the typographic dash as hyphens: {plain}")
         return plain
 
     def entry(self, name: str) -> vendor_flags.Entry | None:
@@ -220,7 +220,7 @@ class _Reader:
         names = [each for each in (*self.known, *vendor_flags.entries(self.name)) if each.startswith(name)]
         if len(set(names)) != 1:
             return name
-        self.notices.append(f"{name} is read as {names[0]}")
+        self.notices.append(f"xdlc reads {name} as {names[0]}")
         return names[0]
 
     def replace(self, entry: vendor_flags.Entry, values: list[str]) -> None:
@@ -359,7 +359,7 @@ class _Reader:
             ("SOC" in metavar or "--soc" in option.opts) and last and following and is_soc(last + following)
         )
         if is_split and not (is_soc(last) and is_soc(following)):
-            self.notices.append(f"{last} {following} is read as {last}{following}")
+            self.notices.append(f"xdlc reads {last} {following} as {last}{following}")
             return self.listed(option, value + self.rest.pop(0))
         if "," not in metavar or isinstance(option, PathsOption):
             return value

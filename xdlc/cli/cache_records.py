@@ -190,7 +190,7 @@ def _facts(cache: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield from _noted_lines(cache)
     else:
         yield "size", size
-        yield "listed", "no: the vendor's runtime does not find it, because it is not in the metadata"
+        yield "listed", "no: the metadata lacks the cache, so the vendor's runtime does not find it"
     for weights in cache["shared_weights"]:
         size = "missing from the file" if weights["bytes"] is None else text.size(weights["bytes"])
         yield "shares", f"{text.clean(weights['record'])}: {size}"
@@ -223,7 +223,7 @@ def _verified(verified: Mapping[str, Any] | None) -> str:
     alone = "" if judged is None else f", {judged:.0%} one by one"
     where = " in the context that compiled it" if verified["compiled"] else ""
     inputs = {"samples": "inputs of a list"}.get(verified["inputs"], f"{verified['inputs']} inputs")
-    return f"{verified['share']:.0%} of its ops{alone}{where}, {inputs}: {shown}{more}"
+    return f"{verified['share']:.0%} of the ops{alone}{where}, {inputs}: {shown}{more}"
 
 
 def _options(vtcm: int | None, level: int | None, threads: int | None) -> str:

@@ -108,9 +108,9 @@ def converter_tool(name: str, *importers: Frontend) -> Tool:
         stored = {name: options.pop(name) for name in _STORED if name in options}
         templates = (dump_custom_io_config_template, dump_config_template)
         for unused in stored if dry_run is not None or any(templates) else ():
-            notice(f"{spell(unused)} has no effect: no DLC is written")
+            notice(f"{spell(unused)} has no effect, because xdlc writes no DLC")
         if has_next() and (dry_run is not None or any(templates)):
-            notice("flags of quantizing have no effect: no DLC is written")
+            notice("flags of quantizing have no effect, because xdlc writes no DLC")
         if dry_run is not None and any(templates):
             raise UsageError("a dry run writes no template", fix="omit --dry-run")
         if dry_run is not None:
@@ -228,7 +228,7 @@ def _write_templates(source: Path, targets: Sequence[Path | None], options: dict
     for name in sorted(
         {name for name in stated(options) if name in options_of(BoundaryOptions) and name not in _SOURCE}
     ):
-        notice(f"{spell(name)} is not in the file, which describes the source")
+        notice(f"the file omits {spell(name)}, because it describes the source model")
         del options[name]
     model = api.convert(source, notify=notice, **options)
     for has_sections, target in zip((False, True), targets, strict=True):

@@ -22,7 +22,7 @@ def show_cost(result: CostReport) -> None:
         _show_ops(cost)
     for cost, time in zip(result.devices, result.times, strict=True):
         if isinstance(time, str):
-            notice(f"no time is estimated for {cost.soc}: {time}")
+            notice(f"xdlc estimates no time for {cost.soc}: {time}")
         for note in cost.notes:
             notice(f"{cost.soc}, {cost.vtcm_mb} MB of VTCM: {note}")
 
@@ -45,7 +45,7 @@ def _show_static(result: CostReport) -> None:
     for cost in result.static:
         if cost.open_inputs:
             names = ", ".join(map(text.clean, cost.open_inputs[:WIDEST]))
-            notice(f"open dimensions count as the least that they may be: inputs {names}")
+            notice(f"xdlc counts open dimensions with their smallest sizes: inputs {names}")
 
 
 def _show_totals(result: CostReport) -> None:

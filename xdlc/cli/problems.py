@@ -55,7 +55,7 @@ def error_lines(error: XdlcError) -> Iterator[str]:
             yield f"{text.clean(context)}: {len(group)} problem(s)"
         yield from problem_table([_cells(problem) for problem in group])
     if len(problems) > MOST_SHOWN:
-        yield f"and {len(problems) - MOST_SHOWN} more"
+        yield f"and {len(problems) - MOST_SHOWN} more problems"
 
 
 def _context(problem: XdlcError) -> str:
@@ -118,7 +118,7 @@ def node_table(title: str, nodes: Sequence[tuple[str, str, Sequence[str], str | 
 def _problems(report: Report, every_node: bool) -> Iterator[str]:
     name = text.clean(report.source)
     if report.target is not None and report.judge is not None:
-        yield f"target {report.target}, judged by {report.judge}"
+        yield f"target {report.target}; {report.judge} judged the ops"
     if not report.problems:
         yield f"{name}: no problems"
         return

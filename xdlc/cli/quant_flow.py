@@ -165,7 +165,7 @@ def quantized(request: Request, flags: Mapping[str, Any]) -> tuple[Model, list[s
         model = api.executable(request.source)
         if any(tensor.dtype.is_fixed for op in model.main.ops for tensor in op.outputs):
             _announce_lost(request.source, model.records)
-            return model, ["quantized already: its encodings are kept"], []
+            return model, ["the model is already quantized; xdlc keeps its encodings"], []
     warnings: list[str] = []
     judgement: list[Judgement] = []
     phrase = partial(in_command, command_line())

@@ -61,7 +61,7 @@ def report(
         yield from node_table("source nodes", rows)
     if not content["graphs"]:
         yield ""
-        yield "no graph: the container holds records only"
+        yield "the container has no graph, only records"
     yield from package_lines(content["packages"])
     yield from cache_lines(content["caches"])
     yield from aip_lines(content["aip"])

@@ -124,7 +124,7 @@ class Tool(click.Command):
             _give_up(
                 ctx,
                 f"internal error: {type(error).__name__}: {error}\n"
-                f"  fix: this is a bug in xdlc {__version__}; please report it with the output of --debug",
+                f"  fix: report this bug of xdlc {__version__}, with the output of --debug",
                 EXIT_INTERNAL,
             )
 
@@ -157,7 +157,7 @@ class ToolGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and self.get_command(ctx, args[0]) is None:
             known = self.list_commands(ctx)
-            meant = self.meaning(args[0]) or nearest_names(args[0], known) or f"commands: {', '.join(known)}"
+            meant = self.meaning(args[0]) or nearest_names(args[0], known) or f"use one of {', '.join(known)}"
             named = f"no command {args[0]!r}"
             _give_up_error(
                 ctx, UsageError(named, fix=meant, code="XD204") if isinstance(meant, str) else meant

@@ -27,7 +27,7 @@ def unknown(name: str, options: dict[str, click.Option], listed: str = "--help")
         fix=_apart(name, options)
         or (f"write it whole: {', '.join(whole)}" if name.startswith("--") and 1 < len(whole) < 7 else "")
         or nearest_option(name, list(options))
-        or f"{listed} lists the options",
+        or f"see {listed} for the options",
         code="XD201",
     )
 
@@ -36,7 +36,7 @@ def left_over(word: str, before: str, known: Mapping[str, click.Option]) -> Usag
     """Return the error for a word that is not a value of any option."""
     option = known.get(dashed(before))
     if not before:
-        return UsageError(f"unexpected argument {word!r}", fix="--help lists the options")
+        return UsageError(f"unexpected argument {word!r}", fix="see --help for the options")
     if option is not None and option.is_flag:
         return UsageError(f"{before} accepts no value, found {word!r}", fix=f"write {before} alone")
     fix = f"omit {word}" if option is None else f"write {_form(option)}"
@@ -89,12 +89,12 @@ def usage_error(error: click.UsageError, ctx: click.Context) -> UsageError:
             if error.option_name in (*option.opts, *option.secondary_opts):
                 return miscounted(option, as_called(error.option_name))
     if isinstance(error, click.BadParameter):
-        where, usual = (None, "--help lists the options")
+        where, usual = (None, "see --help for the options")
         if param is not None:
             where, usual = name_of(param), _nearest_choice(param, error.message) or f"write {_form(param)}"
             usual += " in that range" if "not in the range" in error.message else ""
         return UsageError(_sentence(error.message), where=where, fix=getattr(error, "fix", usual))
-    return UsageError(_sentence(error.message), fix="--help lists the options")
+    return UsageError(_sentence(error.message), fix="see --help for the options")
 
 
 def _nearest_choice(param: click.Parameter, message: str) -> str | None:

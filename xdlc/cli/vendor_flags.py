@@ -85,8 +85,8 @@ class Entry:
             given = " ".join(values)
             found = [words for value, words in self.by_value.items() if fnmatchcase(given, value)]
             if not found:
-                fix = f"values: {', '.join(self.by_value)}"
-                raise UsageError(f"{given!r} has no counterpart here", where=self.flag, fix=fix, code="XD207")
+                fix = f"use one of {', '.join(self.by_value)}"
+                raise UsageError(f"xdlc has no value {given!r}", where=self.flag, fix=fix, code="XD207")
             text, _, note = found[0].partition(" # ")
         rest = iter(values)
         return [next(rest, "") if word == "{}" else word for word in text.split()], note

@@ -355,7 +355,7 @@ def wrong_together(
             low = high = middle
     output = min(spoiled, key=lambda entry: spoiled[entry])
     reason = (
-        f"together with ops next to it: {output!r} is at {spoiled[output]:.1f} dB when only outputs leave"
+        f"wrong together with ops next to it: {output!r} is at {spoiled[output]:.1f} dB without other outputs"
     )
     return replace(rows[low], fault=reason)
 

@@ -84,7 +84,7 @@ def fault(alone: Alone, *, is_inner: bool) -> tuple[str, float]:
     least = FLOATS if expected == EXACT else min(HALVES, expected - WEIGHTS)
     if weights < least:
         return (
-            f"in floats it is {weights:.1f} dB from the reference, but rounded weights explain only "
+            f"in floats the op is {weights:.1f} dB from the reference, but rounded weights explain only "
             f"{least:.1f} dB",
             least,
         )
@@ -98,7 +98,7 @@ def fault(alone: Alone, *, is_inner: bool) -> tuple[str, float]:
     if min(high, last) - max(low, first) >= COVERED * (high - low):
         least = min(least, FIXED)
     if alone.range.figures().db < least:
-        return f"values {low:.4g} to {high:.4g}, its encoding {first:.4g} to {last:.4g}", least
+        return f"values span {low:.4g} to {high:.4g}, but the encoding {first:.4g} to {last:.4g}", least
     return _fault_of_steps(alone.steps, tensor, FIXED if is_inner else HALVES)
 
 
@@ -117,7 +117,7 @@ def fault_of_results(difference: Difference, tensor: Tensor, *, by_reference: bo
 def fault_below(difference: Difference, least: float) -> tuple[str, float]:
     """Return a clause if an SQNR is below the least one, and the least one in dB."""
     least = max(least, -EXACT)
-    return ("" if difference.figures().db >= least else f"at least {least:.1f} dB are expected"), least
+    return ("" if difference.figures().db >= least else f"xdlc expects at least {least:.1f} dB"), least
 
 
 def _fault_of_steps(difference: Difference, tensor: Tensor, most: float) -> tuple[str, float]:

@@ -234,11 +234,11 @@ def _reason(
         return f"copies inputs and outputs, {size(traffic.dram)}"
     if out:
         fewer = "8-bit values" if is_float else "smaller maps"
-        return f"its values do not fit into VTCM: {size(out)} go to DRAM and back; {fewer} need less"
+        return f"values of the op do not fit into VTCM: {size(out)} go to DRAM and back; {fewer} fit"
     if work and "HMX" not in engines:
         if is_float and soc.arch == NO_FLOATS:
-            return f"HVX computes it, because HMX of v{soc.arch} has no floats; quantize the network"
-        return f"HVX computes it, not HMX, and moves {size(traffic.dram + traffic.vtcm)}"
+            return f"HVX computes the op, because HMX of v{soc.arch} has no floats; quantize the network"
+        return f"HVX computes the op, not HMX, and moves {size(traffic.dram + traffic.vtcm)}"
     if loaded and 2 * loaded >= traffic.dram and traffic.dram * _DRAM_COSTS >= traffic.vtcm:
         stored = weights // 2 if is_float else weights  # HTP computes in float16
         if stored and loaded > 2 * stored:

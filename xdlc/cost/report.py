@@ -116,7 +116,7 @@ class CostReport:
                 f"{traffic.dram_read:,} bytes read, {traffic.dram_write:,} written, VTCM "
                 f"{traffic.vtcm:,} bytes; {device.spilled:,} bytes spilled"
             )
-            yield f"  no time: {time}" if isinstance(time, str) else f"  {time}"
+            yield f"  xdlc estimates no time: {time}" if isinstance(time, str) else f"  {time}"
             yield from (f"  {note}" for note in device.notes)
             for op in device.dearest():
                 yield f"  {device.share(op):.1%} {' '.join((op.op, op.type)).rstrip()}: {op.reason}"

@@ -253,7 +253,7 @@ def milliseconds(cost: DeviceCost, graph: Graph) -> Milliseconds | str:
             beyond = MARGIN
         if not least * (1 - MARGIN) <= own[name] <= most * (1 + MARGIN):
             span = f"{least:.4g} to {most:.4g}"
-            return f"it has {own[name]:.4g} {FEATURES[name]}; times come from networks with {span}"
+            return f"the graph has {own[name]:.4g} {FEATURES[name]}; times come from networks with {span}"
     value = time(fit.coefficients, own)
     low, high = fit.ratios[0] * (1 - beyond), fit.ratios[1] * (1 + beyond)
     return Milliseconds(fit.device, value, value * low, value * high)

@@ -82,7 +82,7 @@ class RawResults:
         dtype = own if is_native or not is_real else np.dtype("<f4")
         size = dtype.itemsize * tensor.size
         if len(data) != size:
-            problem = f"has {len(data)} bytes, {list(tensor.shape)} of {dtype} needs {size}"
+            problem = f"has {len(data)} bytes, but {list(tensor.shape)} of {dtype} needs {size}"
             raise UsageError(problem, where=str(path), fix="run the DLC again")
         values = np.frombuffer(data, dtype).reshape(tensor.shape)
         if is_native and tensor.dtype.is_fixed and tensor.encoding is not None:

@@ -66,7 +66,7 @@ class DebugReport:
         """Return the result in one screen."""
         lines = [
             f"{self.candidate} against {self.reference}: {len(self.rows)} tensor(s), {self.samples} sample(s)"
-            + (f"; {self.unaligned} without a counterpart" if self.unaligned else "")
+            + (f"; {self.unaligned} tensor(s) without a counterpart" if self.unaligned else "")
         ]
         wrong = self.first_wrong
         if wrong is None:

@@ -354,7 +354,7 @@ def _lengths(network: Network, contexts: Sequence[int], prompt_tokens: int) -> l
         )
     if contexts[0] > network.positions:
         raise UsageError(
-            f"{spell('context')} is {contexts[0]}, the model was made for {network.positions} tokens",
+            f"{spell('context')} is {contexts[0]}, but the model was made for {network.positions} tokens",
             fix=f"use {spell('context', network.positions)} or less",
         )
     sizes = dict.fromkeys((prompt_tokens, 1))

@@ -79,7 +79,7 @@ def evaluate(
     width = window or runner.context
     if len(tokens) < 2 or not 1 < width <= runner.context:
         raise UsageError(
-            f"{len(tokens)} tokens are evaluated in windows of {width}",
+            f"xdlc cannot evaluate {len(tokens)} tokens in windows of {width}",
             fix=f"use a text of two tokens or more, and windows of 2 to {runner.context} tokens",
         )
     losses: list[tuple[float, ...]] = []

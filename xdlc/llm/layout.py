@@ -128,7 +128,7 @@ def graphs_of(model: Model) -> dict[Length, Graph]:
         length = length_of(graph)
         if graphs.setdefault(length, graph) is not graph:
             problem = f"has the same tokens and context as {graphs[length].name!r}"
-            raise ModelError(problem, where=f"graph {graph.name!r}", fix="remove one of the two")
+            raise ModelError(problem, where=f"graph {graph.name!r}", fix="remove one of the two graphs")
     return dict(sorted(graphs.items(), key=lambda item: (-item[0].context, -item[0].tokens)))
 
 

@@ -166,7 +166,7 @@ def check_parameters(decoder: Decoder, weights: Mapping[str, Weight]) -> list[st
             problems.append(ModelError(text, fix="load the whole checkpoint, with all its files"))
         elif weights[name].shape != shape:
             text = (
-                f"parameter {name!r} has shape {list(weights[name].shape)}, but by the config {list(shape)}"
+                f"parameter {name!r} has shape {list(weights[name].shape)}, but the config has {list(shape)}"
             )
             problems.append(ModelError(text, fix="load config.json and weights of one checkpoint"))
     raise_all(problems)

@@ -27,8 +27,8 @@ def readme(bundle: Bundle, parts: Sequence[Model]) -> str:
     lines = [
         f"# {facts.family}, {facts.weights}",
         "",
-        f"{facts.layers} layers, {facts.vocab} tokens, context of {_or(spans)} tokens; the prompt is read "
-        f"{facts.prompt_tokens} tokens at a time. Made by xdlc-llm.",
+        f"{facts.layers} layers, {facts.vocab} tokens, context of {_or(spans)} tokens; xdlc reads a prompt "
+        f"{facts.prompt_tokens} tokens at a time. xdlc-llm wrote this bundle.",
         "",
         "| | MB |",
         "|---|---|",
@@ -44,7 +44,7 @@ def readme(bundle: Bundle, parts: Sequence[Model]) -> str:
         size = sum(path.stat().st_size for path in target.binaries)
         sharing = "weights shared by its graphs" if target.is_shared else "weights stored for each graph"
         lines.append(f"| context binaries for {soc}, {sharing} | {size / _MB:.1f} |")
-    lines += ["", "Here: `xdlc llm chat .`, or `xdlc llm run . --prompt TEXT`.", ""]
+    lines += ["", "On this machine, run `xdlc llm chat .`, or `xdlc llm run . --prompt TEXT`.", ""]
     for soc in bundle.targets:
         lines += [
             f"On a device with {soc}: copy the folder `{soc}`, and from the vendor's SDK `genie-t2t-run`, "

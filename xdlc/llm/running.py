@@ -150,7 +150,7 @@ def _parts(bundle: Bundle) -> list[Model]:
     sides[LOGITS] = [graph.outputs for graph in parts[-1].graphs.values()]
     for name, graphs in sides.items():
         if not all(name in {tensor.name for tensor in tensors} for tensors in graphs):
-            problem, fix = f"its DLCs do not make a whole decoder: no {name}", "build the bundle again"
+            problem, fix = f"the DLCs of the bundle have no {name}", "build the bundle again"
             raise ModelError(problem, where=str(bundle.folder), fix=fix)
     return parts
 
@@ -210,8 +210,8 @@ def _loadable(bundle: Bundle, soc: str | None, notify: Notify) -> Iterator[Path]
     folder = bundle.folder / EMULATION / name
     files = [folder / part.with_suffix(".bin").name for part in bundle.parts]
     if not all(map(is_newer, files, bundle.parts)):
-        reason = "none for it" if target is None else "only binaries with shared weights, for a device"
-        notify(f"context binaries for {name} are compiled for the emulation: the bundle has {reason}")
+        reason = "no binaries for it" if target is None else "only binaries with shared weights, for a device"
+        notify(f"xdlc compiles context binaries for {name} for the emulation: the bundle has {reason}")
         make_folder(folder)
         for part, file in zip(bundle.parts, files, strict=True):
             if not is_newer(file, part):
@@ -290,7 +290,7 @@ def agreement(bundle: Bundle, soc: str | None, *, count: int = 16) -> str:
         raise BackendError(
             f"the vendor's runtime returns nothing on {soc}",
             where=str(bundle.folder),
-            fix="report it; other sizes of context and prompt may work",
+            fix="report this, or try other sizes of context and prompt",
         )
     with runner_of(bundle, "htp", soc=soc) as runner:
         logits = numpy.zeros((0, facts.vocab), numpy.float32)
@@ -304,7 +304,7 @@ def agreement(bundle: Bundle, soc: str | None, *, count: int = 16) -> str:
             f"the vendor's runtime chooses other tokens than its own emulation on {soc}: {equal} of "
             f"{len(theirs)} are equal",
             where=str(bundle.folder),
-            fix="report it; other sizes of context and prompt may work",
+            fix="report this, or try other sizes of context and prompt",
         )
     return f"{soc}: libGenie and the emulation choose the same token in {equal} of {len(theirs)} places"
 

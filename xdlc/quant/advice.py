@@ -263,7 +263,7 @@ def goal_warnings(plan: Plan, figures: Sequence[Figure]) -> Iterator[str]:
     others = f" (also for {len(below) - 1} more outputs)" if len(below) > 1 else ""
     yield Advice(
         f"warning: output {worst.output!r} reaches {reached:.1f} dB on {worst.samples} held-out samples, "
-        f"but the goal is {goal:.1f} dB{others}. The samples that chose the widths reach it. Calibrate "
+        f"but the goal is {goal:.1f} dB{others}. The samples that chose the widths reach the goal. Calibrate "
         "with more varied samples, or raise the goal",
         {"min_sqnr": math.ceil(10 * (2 * goal - max(reached, 0.0))) / 10},
     )
@@ -289,7 +289,7 @@ def check_figures(remedies: Remedies, least: float | None, phrase: Phrase) -> No
     problems, remedies = [], remedies.for_least(least)
     for figure in remedies.figures:
         if figure.verdict.is_useless or (figure.sqnr is not None and figure.sqnr < least):
-            problem = f"{spell('fail_below')} is {least:g} dB, {figure}; {figure.verdict}"
+            problem = f"{spell('fail_below')} is {least:g} dB, but {figure}; {figure.verdict}"
             fix = phrase(_advice(remedies, figure))
             problems.append(ConstraintError(problem, where=f"output {figure.output!r}", fix=fix))
     raise_all(problems)
@@ -313,7 +313,7 @@ def stretched_warnings(plan: Plan, calibration: Calibration) -> list[str]:
     more = f", also in {len(found) - 1} more tensors" if len(found) > 1 else ""
     return [
         Advice(
-            f"warning: a few values of {name!r} reach {largest:.3g}, but the others at most {rest:.3g}: "
+            f"warning: a few values of {name!r} reach {largest:.3g}, but all others at most {rest:.3g}: "
             f"its encoding has {rest / scale:.1f} steps for them{more}; to keep them",
             options,
         )

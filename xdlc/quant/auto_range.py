@@ -107,7 +107,7 @@ def choose(plan: Plan, calibration: Calibration, engine: Engine) -> Plan:
     samples = f"{used} calibration sample{'' if used == 1 else 's'}"
     figures = f"at {reached:.1f} dB"
     figures += "" if chosen == first else f"; min-max at {plain:.1f} dB"
-    note = f"auto: {chosen} for 8-bit activations, outputs of {samples} {figures}"
+    note = f"auto: xdlc uses {chosen} for 8-bit activations; outputs of {samples} {figures}"
     return replace(plan, choice=chosen).noted(note)
 
 

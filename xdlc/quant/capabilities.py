@@ -149,8 +149,8 @@ def _differing(graph: Graph, placement: Placement, precision: Precision) -> list
         why = "you set its encoding" if given else "it has the width of its input" if follows(op) else ""
         if bits is None or not why:
             why = placement.reasons.get(op, f"{single_name(op)} has no {asked}-bit kernel")
-        width = "stay float" if bits is None else f"get {bits} bits"
-        kinds.setdefault((f"{asked} bits requested, {width}", why), []).append(op)
+        width = "keeps float" if bits is None else f"uses {bits} bits"
+        kinds.setdefault((f"you requested {asked} bits, but xdlc {width}", why), []).append(op)
     return [f"{what}: {_listed(ops)}: {why}" for (what, why), ops in kinds.items()]
 
 
@@ -160,7 +160,7 @@ def _kernelless(placement: Placement) -> list[str]:
     if not floats:
         return []
     kinds = ", ".join(dict.fromkeys(map(single_name, floats)))
-    return [f"no fixed-point kernel for {kinds}: {len(floats)} op(s) stay float: {_listed(floats)}"]
+    return [f"xdlc keeps {len(floats)} op(s) without fixed-point kernel ({kinds}) float: {_listed(floats)}"]
 
 
 def _host_only(placement: Placement, precision: Precision) -> list[str]:
@@ -182,7 +182,7 @@ def _host_only(placement: Placement, precision: Precision) -> list[str]:
 def _refusals(placement: Placement, precision: Precision, soc: Soc) -> list[ConstraintError]:
     """Return one problem for each kind of unsupported width, with the ops' names."""
     arch = soc.capabilities
-    widths = "give them other widths, or choose another target"
+    widths = "give these ops other widths, or choose another target"
     kinds: dict[tuple[str, str, str, str], list[Op]] = {}
     for op, acts in placement.fixed.items():
         bits = precision.weight_bits_of(op)
@@ -192,7 +192,7 @@ def _refusals(placement: Placement, precision: Precision, soc: Soc) -> list[Cons
             kinds.setdefault((op.type, value, accepted, widths), []).append(op)
     for op in placement.reasons:
         if not soc.fp16 and op.name in precision.acts and precision.act_bits_of(op) is None:
-            fix = "omit their widths, or choose another target"
+            fix = "omit the widths of these ops, or choose another target"
             kinds.setdefault((op.type, "float", "quantized ops only", fix), []).append(op)
     return [
         ConstraintError(

@@ -74,8 +74,8 @@ class KernelSource:
             return [f"{path} is unused: it implements no op of the model" for path in kernels.unused()]
         if not self.paths:
             return []
-        why = "nothing had to run" if _udos(model) else "the model has no UDOs"
-        return [f"no kernel was opened: {why}"]
+        why = "no step ran the model" if _udos(model) else "the model has no UDOs"
+        return [f"xdlc opened no kernel: {why}"]
 
 
 def _udos(model: Model) -> list[Op]:

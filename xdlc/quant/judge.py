@@ -312,7 +312,7 @@ def check_kinds(graph: Graph, kinds: Iterable[str]) -> None:
     names = [tensor.name for tensor in graph.outputs]
     for name in kinds:
         if name not in names:
-            hint = nearest_names(name, names) or f"outputs: {', '.join(names)}"
+            hint = nearest_names(name, names) or f"use one of {', '.join(names)}"
             raise UsageError(f"no output {name!r}", where=spell("output_kind"), fix=hint, code="XD211")
 
 

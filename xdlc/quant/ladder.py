@@ -155,7 +155,7 @@ def ladder_note(rungs: Sequence[Rung], accuracy: str) -> str:
             f"accuracy {accuracy}: xdlc tried these widths; each shows how much of its task the worst output "
             "keeps"
         )
-        + ("" if is_reached else "; none is enough, so xdlc uses the best")
+        + ("" if is_reached else "; no widths are enough, so xdlc uses the best widths")
     ]
     for rung in rungs:
         kept = "" if rung.kept is None else f"{rung.kept:.1%}"

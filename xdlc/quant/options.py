@@ -47,7 +47,7 @@ class QuantOptions(SimpleNamespace):
         values = {name: option.default for name, option in stated if name not in _OF_THE_CALL} | _COMPUTED
         for name in options:
             if name not in values:
-                hint = nearest_names(name, values) or f"options: {', '.join(values)}"
+                hint = nearest_names(name, values) or f"use one of {', '.join(values)}"
                 raise UsageError(f"quantize has no option {name!r}", fix=hint)
         check_values(QuantizeOptions, options)
         values |= {name: value for name, value in options.items() if value is not None}

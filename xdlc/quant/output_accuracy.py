@@ -168,10 +168,10 @@ def choose_correction(
     gained = f"outputs of {len(results)} samples gain {after.mean_db - before.mean_db:+.2f} dB"
     # Nothing was fitted to the outputs, and nothing else was tried: any gain will do.
     if after.is_gain(before, certainty=0.0):
-        note = f"bias correction: {layers} of {total} layers, {gained}"
+        note = f"bias correction: xdlc corrected {layers} of {total} layers; {gained}"
         return replace(plan, corrects_biases=True).noted(note), corrected
-    lost = "outputs would keep less of their task, " if after.is_worse(before) else "no reliable gain, "
-    return plan.noted(f"bias correction: not applied, {lost}{gained}"), [*results, *plain]
+    lost = "outputs would keep less of their task; " if after.is_worse(before) else "no reliable gain; "
+    return plan.noted(f"bias correction: xdlc applied none: {lost}{gained}"), [*results, *plain]
 
 
 def figures_of(plan: Plan, calibration: Calibration, engine: Engine) -> tuple[list[Figure], bool]:

@@ -172,11 +172,11 @@ def quantize(
         raise UsageError(
             f"{algorithms[0].name} needs calibration, which {uncalibrated} omits",
             where=uncalibrated,
-            fix="omit one of the two",
+            fix=f"omit one, the algorithm or {uncalibrated}",
         )
     if asked.enable_float_fallback and fail_below is not None:
         raise UsageError(
-            "outputs are measured only with calibration",
+            "xdlc measures outputs only with calibration",
             where=spell("fail_below"),
             fix=f"pass calibration samples and omit {uncalibrated}, or omit this option",
         )
@@ -234,7 +234,7 @@ def quantize(
         unbound = dynamic_dims.notice(model)
         notes = [] if unbound is None else [unbound]
         if requantize:
-            notes.append(f"requantized: weights as stored, encodings of {dropped} tensors dropped")
+            notes.append(f"requantized: xdlc kept stored weights and dropped encodings of {dropped} tensors")
         notes += [*plan.notes, *refused_by_target(twin, asked.soc)]
         if isinstance(read, InOrder):
             notes += sequence_notes(plan, kept, engine, figures, read)

@@ -193,9 +193,9 @@ class InputSummary:
         yield f"input {self.tensor.name!r}: {count} of {self.tensor.dtype}, {numbers}"
         copies = self.count - len(set(self.digests.values()))
         alike = (
-            f"{copies} repeat{'s' if copies == 1 else ''} another sample" if copies else "no two are equal"
+            f"{copies} repeat{'s' if copies == 1 else ''} another sample" if copies else "all samples differ"
         )
-        constant = f"{len(self.constants)} constant" if self.constants else "none is constant"
+        constant = f"{len(self.constants)} constant" if self.constants else "no sample is constant"
         yield f"input {self.tensor.name!r}: {alike}, {constant}, no NaN"
 
 

@@ -361,7 +361,7 @@ class FileSamples:
                 fix="save as many samples of each input",
             )
         if not any(counts.values()):
-            raise UsageError("holds no sample", where=str(path), fix="save at least one; 32 is usual")
+            raise UsageError("holds no sample", where=str(path), fix="save 1 sample or more; 32 are usual")
 
     def __len__(self) -> int:
         return self._columns[0].count
@@ -405,7 +405,7 @@ def _npz(path: Path, graph: Graph, optional: Collection[str]) -> list[_Column]:
     problems: list[XdlcError] = []
     for name in members:
         if name not in inputs:
-            hint = nearest_names(name, inputs) or f"inputs: {', '.join(inputs)}"
+            hint = nearest_names(name, inputs) or f"use one of {', '.join(inputs)}"
             problems.append(UsageError(f"the model has no input {name!r}", where=str(path), fix=hint))
     columns = []
     for name, tensor in inputs.items():

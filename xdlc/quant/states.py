@@ -96,7 +96,7 @@ def sequence_notes(
     steps = kept.first(STEPS)
     noises = _fed_back(plan, engine, steps, samples.filled)
     listed = ", ".join(f"{name!r} {noise.db:.1f} dB" for name, noise in noises.items())
-    yield f"outputs over {len(steps)} steps, states fed back: {listed}"
+    yield f"outputs over {len(steps)} steps with states fed back: {listed}"
     for figure in figures:
         noise = noises.get(figure.output)
         if noise is None or figure.sqnr is None or not noise.signal:

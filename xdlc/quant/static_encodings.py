@@ -279,7 +279,7 @@ class StaticEncodings:
             stored = np.asarray(getattr(encoding, "scales", None) or getattr(encoding, "scale", 0.0))
             growth = stored / np.where(fitted.scales > 0.0, fitted.scales, stored)
             is_for_bias = ((for_bias > fitted.scales) & (fitted.scales > 0.0)).any()
-            why = "biases fit 32 bits" if is_for_bias else "HTP multiplies by them correctly"
+            why = "biases fit 32 bits" if is_for_bias else "HTP multiplies correctly"
             if count := int((growth > 1.0 + 1e-5).sum()):
                 self._grown.setdefault(why, []).append((float(growth.max()), op.name, count))
 

@@ -207,7 +207,7 @@ class UdoConstraints:
         if not self.is_known(op):
             return f"the model holds no definition of {op.package}::{op.type}"
         if self.places[op.package, op.type].on_cpu:
-            return "its definition names no DSP, and fixed point brings nothing on the CPU"
+            return "its definition names no DSP, and the CPU gains nothing from fixed point"
         tensors, places = (*op.inputs, *op.outputs), (*self.inputs(op), *self.outputs(op))
         named = [
             str(place)

@@ -148,7 +148,7 @@ def quantize_weights(model: Model, precision: Precision, options: QuantOptions) 
         raise UsageError(
             "no op of the model has float weights to quantize",
             where=spell("weights_only"),
-            fix="omit it, or quantize the float model",
+            fix="omit the option, or quantize the float model",
         )
     return [f"xdlc quantizes weights of {count} op(s), activations stay float", *notes]
 

@@ -165,7 +165,7 @@ def size_problem(path: object, size: int, unit: int, tensor: Tensor, kind: str) 
         unit: Bytes of the input if all dynamic dimensions are 1.
         kind: Data type of the file.
     """
-    title = f"{path} has {size} bytes, input {tensor.name!r}"
+    title = f"{path} has {size} bytes, but input {tensor.name!r}"
     if len(tensor.dynamic_axes) > 1:
         return (
             f"{title} has {len(tensor.dynamic_axes)} dynamic dimensions ({shown(tensor)} of {kind}), which "

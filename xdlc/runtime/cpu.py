@@ -155,7 +155,7 @@ def feeds_of(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
     where = f"graph {graph.name!r}"
     for name in feeds:
         if name not in inputs:
-            hint = nearest_names(name, inputs) or f"inputs: {', '.join(inputs)}"
+            hint = nearest_names(name, inputs) or f"use one of {', '.join(inputs)}"
             problems.append(UsageError(f"has no input {name!r}", where=where, fix=hint, code="XD211"))
     for name, tensor in inputs.items():
         if name not in feeds:

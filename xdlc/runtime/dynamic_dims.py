@@ -55,7 +55,7 @@ def open_problem(model: Model) -> ConstraintError | None:
     shapes = ", ".join(f"{tensor.name}: {spelled(tensor, symbols)}" for tensor in inputs)
     stays = f" keep {kept} of {len(ops)} ops on the host, and" if kept else ":"
     return ConstraintError(
-        f"dynamic dimensions ({shapes}){stays} HTP supports fixed ones only",
+        f"dynamic dimensions ({shapes}){stays} HTP supports fixed dimensions only",
         fix=f"bind dynamic dimensions when converting, for example with {_options(inputs, symbols)}",
         node=inputs[0].name,
         op="input",

@@ -46,7 +46,7 @@ def fitting(graphs: Sequence[Graph], shapes: Shapes) -> Graph:
             for graph in graphs
         )
         passed = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
-        raise UsageError(f"no graph has inputs of these shapes: {passed}", fix=f"graphs: {listed}")
+        raise UsageError(f"no graph has inputs of these shapes: {passed}", fix=f"use one of {listed}")
     return graphs[0]
 
 

@@ -295,7 +295,7 @@ def _split(text: str) -> tuple[tuple[str, ...], tuple[str, ...], list[tuple[int,
     quoted = sum(len(line) for _, line in numbered if "'" in line or '"' in line)
     if len(numbered) > MOST_LINES or quoted > MOST_QUOTED:
         problem = f"has more than {MOST_LINES} lines, or {MOST_QUOTED} characters in lines with quotes"
-        raise UsageError(f"the input list {problem}", fix="split it, or name files without blanks")
+        raise UsageError(f"the input list {problem}", fix="split the list, or name files without blanks")
     return tuple(ops), tuple(tensors), numbered
 
 
@@ -324,7 +324,7 @@ def _files(
                 )
             name, rest = needed[0], word
         if name not in inputs:
-            hint = nearest_names(name, inputs) or "inputs: " + ", ".join(inputs)
+            hint = nearest_names(name, inputs) or "use one of " + ", ".join(inputs)
             problems.append(UsageError(f"the model has no input {name!r}", where=where, fix=hint))
         elif name in files:
             problems.append(UsageError(f"has input {name!r} twice", where=where, fix="keep one path"))

@@ -90,7 +90,7 @@ class Lowered:
             raise UsageError(
                 f"has no tensor {tensor!r}",
                 where=f"graph {self.graph.name!r}",
-                fix=hint or "`xdlc info --ops` lists them",
+                fix=hint or "run `xdlc info --ops` to list tensors",
             )
         orders = self._builder.orders(graph_tensor)
         return self._builder.read(graph_tensor, orders[0] if any_layout and orders else None)

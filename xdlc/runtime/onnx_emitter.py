@@ -28,7 +28,7 @@ def compute_dtype(dtype: DType) -> Any:
     if dtype.kind == "bool":
         return numpy.dtype(numpy.bool_)
     if dtype.kind in ("string", "undefined"):
-        raise ModelError(f"values of type {dtype} are not supported here")
+        raise ModelError(f"the host cannot compute values of type {dtype}")
     if dtype.is_integer:
         wide = dtype.bits == 64 or dtype.name == "uint32"
         return numpy.dtype(numpy.int64 if wide else numpy.int32)

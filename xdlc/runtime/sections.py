@@ -100,7 +100,7 @@ class SectionSession:
         layers = ", ".join(f"{one.section.first}-{one.section.last}" for one in own)
         count = len(self._sections)
         return f"{count} section{'s' * (count != 1)}, " + (
-            f"layers {layers} on HTA" if layers else "none on HTA"
+            f"layers {layers} on HTA" if layers else "no layers on HTA"
         )
 
 
@@ -130,6 +130,6 @@ def _notices(sections: Sequence[PlacedSection]) -> tuple[str, ...]:
     if not foreign:
         return ()
     return (
-        f"layers {', '.join(foreign)} have the vendor's HTA code, which runs only on the device: here they "
-        "run on the CPU",
+        f"layers {', '.join(foreign)} have the vendor's HTA code, which runs only on the device; they "
+        "run on this CPU",
     )

@@ -139,7 +139,7 @@ class Watch:
 
     def _overrun(self) -> BackendError:
         outer, inner = self._loops[0], self._loops[-1]
-        inside = f"; inside it, {inner.where} did {inner.done}" if inner is not outer else ""
+        inside = f"; the inner loop {inner.where} did {inner.done}" if inner is not outer else ""
         longer = (
             "make the loop's condition end it, or reduce its work"
             if self.timeout >= LONGEST

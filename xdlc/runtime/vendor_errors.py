@@ -28,14 +28,14 @@ _NUMBER = re.compile(
 _SNPE = re.compile(r"error_code=(\d{1,6});(?: *error_message=([^;]*))?.*error_component=")
 _RESHAPE = "reshape around the op"
 _RECONVERT = "convert the model again: its shapes contradict each other"
-_DEFINITION = "write the op as its definition requires; xdlc info shows what it has"
+_DEFINITION = "write the op as its definition requires; xdlc info shows its form in the model"
 _SIZE = "{tensor} has size {found} along axis {axis}, but the other operands require {wanted}"
 _PLACE = r"^(?:Incorrect )?(?P<side>Out|In)(?:put)?[\[ ](?P<index>\d+)[\] ].*"
 
 PATTERNS = (
     (
         r"has incorrect Value (?P<found>\d+), expected >= (?P<arch>6[89]|[7-9]\d)(?!\d)",
-        "this form of {kind} needs architecture v{arch}, the SoC has v{found}",
+        "this form of {kind} needs architecture v{arch}, but the SoC has v{found}",
         "quantize the float model with this SoC as target, which decides what has 8 bits, or omit this SoC",
     ),
     (
@@ -246,7 +246,7 @@ def _of_code(code: str) -> Explanation:
     """
     kinds = problem_table()["problems"]
     if code not in kinds:
-        raise UsageError(f"there is no code {code}", fix=f"codes: {', '.join(kinds)}")
+        raise UsageError(f"there is no code {code}", fix=f"use one of {', '.join(kinds)}")
     entry = kinds[code]
     page = f"{DOCUMENTATION}/{entry['page'].removesuffix('.md')}.html"
     title = f"{code} {entry['title']}"
@@ -265,7 +265,7 @@ def _number_of(name: str) -> int:
     for found in (full, f"QNN_COMMON_ERROR_{rest}"):
         if found in names:
             return int(names[found])
-    raise UsageError(f"there is no error {name}", fix=nearest_names(full, names) or "give its number")
+    raise UsageError(f"there is no error {name}", fix=nearest_names(full, names) or "give the error's number")
 
 
 def _of_line(text: str) -> Iterator[Explanation]:

@@ -65,7 +65,7 @@ def check_releases(paths: Sequence[str | os.PathLike[str]], expected: str = "") 
     stated = {path: release for path, release in releases.items() if release}
     if not stated:
         fix = "name op packages of the HTP or backends: libraries for the CPU and GPU need no SDK"
-        raise BackendError("no SDK release is recorded", where=", ".join(releases), fix=fix)
+        raise BackendError("the library states no SDK release", where=", ".join(releases), fix=fix)
     first = next(iter(stated))
     for path, release in stated.items():
         if not same_release(release, expected or stated[first]):

@@ -209,7 +209,7 @@ def with_output_layouts(op: OpDef) -> tuple[OpDef, str]:
         >>> y = TensorDef("y", True, (FLOAT32,), 4)
         >>> made, notice = with_output_layouts(OpDef("Blur", "Filters", (x,), (y,), {}))
         >>> made.outputs[0].layout, notice
-        ('NHWC', "op 'Blur': output 'y' has no layout: NHWC, as its inputs; UNDEFINED is the model's order")
+        ('NHWC', "op 'Blur': output 'y' has no layout: xdlc uses NHWC; UNDEFINED means the model's order")
     """
     fed = [entry for entry in op.inputs if not entry.is_static] or op.inputs
     taken = [entry.name for entry in op.outputs if _is_open(entry)]
@@ -217,7 +217,7 @@ def with_output_layouts(op: OpDef) -> tuple[OpDef, str]:
         return op, ""
     outputs = (replace(entry, layout=NHWC) if _is_open(entry) else entry for entry in op.outputs)
     which = f"output {taken[0]!r} has" if len(taken) == 1 else f"outputs {', '.join(map(repr, taken))} have"
-    notice = f"op {op.name!r}: {which} no layout: {NHWC}, as its inputs; UNDEFINED is the model's order"
+    notice = f"op {op.name!r}: {which} no layout: xdlc uses {NHWC}; UNDEFINED means the model's order"
     return replace(op, outputs=tuple(outputs)), notice
 
 

@@ -126,7 +126,7 @@ class Process:
                 answer = self._asked(request, files, time.monotonic() + timeout, timeout)
                 problems = [error_of(words) for words in answer.get("errors", ())]
             except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
-                how = "wrote into the line that carries answers"
+                how = "wrote into the channel that carries answers"
                 death = ChildDiedError(how, self._tail())
                 self.end()
                 raise death from error
@@ -170,7 +170,7 @@ class Process:
 
     def _death(self) -> ChildDiedError:
         status = self._running.status(_LOOK)
-        how = "closed its line" if status is None else f"ended with {ending(status)}"
+        how = "closed its channel" if status is None else f"ended with {ending(status)}"
         return ChildDiedError(how, self._tail(), status)
 
     def _tail(self) -> str:
@@ -295,7 +295,7 @@ class _Started:
             )
         except OSError as error:
             raise BackendError(
-                f"no child process can be started: {error.strerror or error}",
+                f"xdlc cannot start a child process: {error.strerror or error}",
                 fix="end other processes, or raise the system's limits",
             ) from error
 

@@ -21,12 +21,12 @@ def temporary_files() -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.EMFILE, errno.ENFILE):
             raise StorageError(
-                f"no more files can be opened: {error.strerror}", fix="raise their limit: ulimit -n 65536"
+                f"xdlc cannot open more files: {error.strerror}", fix="raise the limit: ulimit -n 65536"
             ) from error
         import tempfile
 
         raise StorageError(
-            f"a temporary file cannot be written: {error.strerror or error}",
+            f"xdlc cannot write a temporary file: {error.strerror or error}",
             where=tempfile.gettempdir(),
             fix="free some space, or set TMPDIR to a folder with space",
         ) from error

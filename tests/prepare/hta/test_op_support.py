@@ -84,5 +84,5 @@ def test_one_error_for_a_float_graph():
     net.graph.add_output(net.conv(net.input(1, 4, 4, 3), 4))
     with pytest.raises(ConstraintError) as caught:
         op_support.check_quantized(net.graph)
-    assert "is not quantized: HTA computes with ufixed8 and ufixed16, found float32" in str(caught.value)
+    assert "is not quantized: HTA computes with ufixed8 and ufixed16, not float32" in str(caught.value)
     assert "--enable-hta" in str(caught.value)

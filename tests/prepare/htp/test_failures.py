@@ -78,9 +78,9 @@ def test_a_crash_leaves_six_of_seven_done_and_says_which_failed(
         ("raise ValueError(7)", "ended with status 1 while compiling graph cnn; it printed"),
         (
             "garble(); os._exit(0)",
-            "wrote into the line that carries answers while compiling graph cnn",
+            "wrote into the channel that carries answers while compiling graph cnn",
         ),
-        ("return {'refused': []}", "ended well but left no cache"),
+        ("return {'refused': []}", "reported no error, but wrote no cache"),
         (
             "(folder / 'cache.bin').write_bytes(b'x' * 99); return {'refused': [], 'entry': {}}",
             "the compiler's result is listed without header, version",

@@ -69,7 +69,7 @@ def test_a_death_has_its_step_and_a_fix_about_memory(worker: HtpWorker, step: st
 
 
 def test_a_disk_that_fills_up_under_the_child_is_an_error(worker: HtpWorker) -> None:
-    with pytest.raises(StorageError, match="a temporary file cannot be written: No space left on device"):
+    with pytest.raises(StorageError, match="xdlc cannot write a temporary file: No space left on device"):
         worker.ask({"do": "full", "library": ""}, timeout=30)
     assert worker.is_alive
 

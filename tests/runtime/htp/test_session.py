@@ -62,9 +62,9 @@ def test_other_outputs_are_compiled_with_a_reason(prepared: Model) -> None:
     with HtpSession(prepared, "sm8650", outputs=["pool"], notify=notices.append) as session:
         assert session.record is None
         assert notices == [
-            "not used on sm8650: htp.cache.sm8550.0: outputs: found 'y', accepted 'pool', 'y'",
-            "not used on sm8650: htp.cache.sm8650.0: outputs: found 'y', accepted 'pool', 'y'",
-            "model is compiled for sm8650 now",
+            "xdlc uses no cache on sm8650: htp.cache.sm8550.0: outputs: found 'y', accepted 'pool', 'y'",
+            "xdlc uses no cache on sm8650: htp.cache.sm8650.0: outputs: found 'y', accepted 'pool', 'y'",
+            "xdlc compiles model for sm8650 now",
         ]
         results = session.run({"x": X[0]})
     expected = CpuSession(prepared, outputs=["pool"]).run({"x": X[0]})
@@ -97,7 +97,7 @@ def test_caches_that_the_library_does_not_take_are_told() -> None:
             assert session.record is None
             records = [text.split(": ")[1] for text in notices[:2]]
             assert records == ["htp.cache.sm8650.0", "htp.cache.sm8550.0"]
-            assert notices[2] == "model is compiled for sm8650 now"
+            assert notices[2] == "xdlc compiles model for sm8650 now"
         else:
             assert session.record == "htp.cache.sm8550.0"
             assert "htp.cache.sm8650.0" in notices[0]
@@ -188,8 +188,9 @@ def test_caches_that_share_weights_are_not_loaded_and_it_is_told() -> None:
     with HtpSession(shared, "sm8650", notify=notices.append) as session:
         assert session.record is None
     assert notices == [
-        "not used on sm8650: htp.cache.sm8650.0: the emulation cannot load caches that share their weights",
-        "model is compiled for sm8650 now",
+        "xdlc uses no cache on sm8650: htp.cache.sm8650.0: the emulation cannot load caches that share "
+        "their weights",
+        "xdlc compiles model for sm8650 now",
     ]
 
 

@@ -80,7 +80,7 @@ def test_dynamic_dimensions_keep_branches_off(tables_only: bool) -> None:
     for tensor in (tensor for graph in model.graphs.values() for tensor in graph.tensors.values()):
         tensor.dynamic_axes = (0,) if tensor.shape == (2, 3) and not tensor.is_static else ()
     lines = support.judge(model, SM8650, tables_only=tables_only).inner
-    assert [line.partition(": ")[2][:15] for line in lines] == ["stays off HTP: "] * 2
+    assert [line.partition(": ")[2][:12] for line in lines] == ["not on HTP: "] * 2
 
 
 @pytest.mark.usefixtures("tables")
@@ -271,9 +271,9 @@ def test_the_ops_that_keep_a_branch_off_are_named(installed: bool, monkeypatch: 
     )
     assert {problem.node for problem in verdict.refused} == {"then_op"}
     assert [line.partition("runs on")[0] for line in verdict.inner][1:] == [
-        "else branch of 'if': stays off HTP: 'else_op' (Det): "
+        "else branch of 'if': not on HTP: 'else_op' (Det): "
     ]
-    assert verdict.inner[0].startswith("then branch of 'if': stays off HTP: 'then_op' (Tile): ")
+    assert verdict.inner[0].startswith("then branch of 'if': not on HTP: 'then_op' (Tile): ")
 
 
 @pytest.mark.parametrize("installed", [pytest.param(True, marks=needs_htp), False])

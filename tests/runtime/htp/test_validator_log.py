@@ -180,7 +180,7 @@ def test_without_a_reason_xdlcs_tables_count() -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("Something new 5", "HTP does not support it; the library logs: Something new 5"),
+        ("Something new 5", "HTP does not support the op; the library logs: Something new 5"),
         (
             "Stride expected dimension 2 but was 4.",
             "HTP does not support these shapes; the library logs: Stride expected dimension 2 but was 4.",

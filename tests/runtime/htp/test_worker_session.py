@@ -118,5 +118,5 @@ def test_a_full_disk_is_told() -> None:
         def write_to(self, file: object) -> None:
             raise OSError(28, "No space left on device")
 
-    with pytest.raises(StorageError, match="temporary file cannot be written: No space left on device"):
+    with pytest.raises(StorageError, match="xdlc cannot write a temporary file: No space left on device"):
         WorkerSession.of_cache(Full())  # type: ignore[arg-type]

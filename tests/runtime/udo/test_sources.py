@@ -36,7 +36,7 @@ def test_what_is_no_file(tmp_path: Path) -> None:
         (Path("/dev/null"), "is not a regular file", "pass a registration library"),
         (tmp_path / ("n" * 300), "cannot be read: File name too long", "pass a registration library"),
         (tmp_path / "nul\0", "the file does not exist", "pass a registration library"),
-        (tmp_path / "ops.py:Scale", "the file does not exist", "pass only the file, ops.py: all"),
+        (tmp_path / "ops.py:Scale", "the file does not exist", "pass only the file, ops.py: xdlc"),
     ]:
         with pytest.raises(UsageError) as caught:
             sources_of([path])

@@ -226,7 +226,7 @@ def test_an_implementation_library_is_no_registration_library(filled: Path) -> N
         opened.operation(affine())
     assert (
         caught.value.fix
-        == "it is an implementation library: give the registration library, libUdo<Package>Reg.so"
+        == "give the registration library, libUdo<Package>Reg.so, not the implementation library"
     )
 
 

@@ -38,12 +38,13 @@ def _open(
         for option in ("outputs", "loop_timeout", "cpu_fallback"):
             if stated.get(option):
                 raise UsageError(
-                    f"{spell(option)} needs the model, and the file has only its cache",
+                    f"{spell(option)} needs the model, but the file has only a cache",
                     where=where,
                     fix=f"omit {spell(option)}, or run the DLC that the cache came from",
                 )
         if options.get("mode") == ALWAYS_NEW:
-            raise UsageError(f"{spell('mode', ALWAYS_NEW)} uses no cache", where=where, fix="omit it")
+            problem = f"{spell('mode', ALWAYS_NEW)} uses no cache, but the file has no graph"
+            raise UsageError(problem, where=where, fix="omit the mode")
         return BinarySession(model, soc, graph=graph)
     whole = executable(model, where).with_main(graph)
     if cpu_fallback or has_control_flow(whole.main):
@@ -168,16 +169,16 @@ def with_stored_cache(
         try:
             stored = load(path)
             if choose(stored, choice.soc, outputs=names, mode=mode).records:
-                notify(f"the cache is from {path}")
+                notify(f"xdlc uses the stored cache {path}")
                 return stored
         except ContainerError as error:
-            notify(f"{path} is damaged and replaced: {error.problem}")
+            notify(f"xdlc replaces the damaged cache {path}: {error.problem}")
     make_folder(folder)
     bare = Model(dict(whole.graphs), whole.metadata | {"cacheList": []})
     made = prepare(bare, [choice.soc], partition=cpu_fallback)
     with kept_apart([path]):  # a damaged one was read
         made.save(path)
-    notify(f"the cache is compiled and stored: {path}")
+    notify(f"xdlc compiled and stored the cache: {path}")
     return made
 
 

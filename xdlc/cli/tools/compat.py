@@ -49,18 +49,18 @@ def install(folder: Path, tools: tuple[str, ...], force: bool) -> None:
             with storage_errors(path, "read"):
                 existing = path.read_bytes()[: 1 << 14] if path.is_file() and not path.is_symlink() else b""
             if not existing.endswith(f"{_MARK}\n".encode()):
-                fix = "choose another folder, or omit the tool: --tools"
-                problems.append(UsageError("is not a launcher, and stays", where=str(path), fix=fix))
+                fix = "choose another folder, or omit the tool in --tools"
+                problems.append(UsageError("is a file, but no launcher", where=str(path), fix=fix))
             elif existing != launcher.encode() and not force:
-                fix = "add --force"
-                problems.append(UsageError("is a launcher of another Python", where=str(path), fix=fix))
+                fix = "add --force to replace it"
+                problems.append(UsageError("is a launcher for another Python", where=str(path), fix=fix))
     raise_all(problems)
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     for path, launcher in files.items():
         replace_text(path, launcher, executable=True)
     show(f"written: {len(files)} launchers in {folder}")
-    show(f"before the vendor's on the path: export PATH={shlex.quote(str(folder.absolute()))}:$PATH")
+    show(f"to run them before the vendor's tools: export PATH={shlex.quote(str(folder.absolute()))}:$PATH")
 
 
 @tool("flags")
@@ -130,7 +130,8 @@ def _launcher(name: str) -> str:
 
 def _unknown(name: str) -> UsageError:
     known = vendor_flags.vendor_tools()
-    return UsageError(f"no tool {name!r}", fix=nearest_names(name, known) or f"tools: {', '.join(known)}")
+    fix = nearest_names(name, known) or f"use one of {', '.join(known)}"
+    return UsageError(f"no tool {name!r}", fix=fix)
 
 
 @group("xdlc-compat", install, flags)

@@ -41,7 +41,5 @@ def main(context: click.Context, subject: tuple[str, ...]) -> None:
             if text := getattr(explanation, name):
                 show(f"  {label}: {clean(text)}")
     if not explanations:
-        show(
-            "no known error was found; codes look like XD104, names like QNN_CONTEXT_ERROR_CREATE_FROM_BINARY"
-        )
+        show("no known error; codes look like XD104, names like QNN_CONTEXT_ERROR_CREATE_FROM_BINARY")
         context.exit(1)

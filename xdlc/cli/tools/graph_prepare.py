@@ -162,7 +162,7 @@ def main(
         export(stored, socs or [cache.soc for cache in caches(stored)])
         return
     if not socs and not htp_archs:
-        notice(f"no SoC is named; the default is {DEFAULT_SOC}")
+        notice(f"you named no SoC; xdlc uses {DEFAULT_SOC}")
         socs = (DEFAULT_SOC,)
     if not (exported or contexts) or target is not None:
         target = check_target(target or derived_path(source, "_cached.dlc"))
@@ -204,7 +204,7 @@ def _tell_replaced(target: Path, model: Model) -> None:
         lost = [soc for soc in before if soc not in {cache.soc for cache in caches(model)}]
         if lost:
             notice(
-                f"replaces {target}, which has caches for {', '.join(before)}: {', '.join(lost)} is dropped"
+                f"xdlc replaces {target}, with caches for {', '.join(before)}, and drops {', '.join(lost)}"
             )
 
 

@@ -21,7 +21,7 @@ def _named(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
     for value in values:
         name, equals, file = value.partition("=")
         if not (name and equals and file):
-            raise params.BadValue(f"{value!r} is not NAME=FILE", "write a name, = and a file: prompt=a.dlc")
+            raise params.BadValue(f"{value!r} is not NAME=FILE", "write NAME=FILE, like prompt=a.dlc")
         path = params.INPUT_FILE.convert(file, _param, _ctx)
         if path in named:
             raise params.BadValue(f"{file!r} is named twice", "name the graph of a file once")

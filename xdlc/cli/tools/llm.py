@@ -129,7 +129,7 @@ def build(source: Path, folder: Path, **options: Any) -> None:
 def run(source: Path, prompt: str | None, tokens: str | None, max_new_tokens: int, **options: Any) -> None:
     """Continue a text or token ids."""
     if (prompt is None) == (tokens is None):
-        raise UsageError("one of two is needed", fix=f"pass {spell('prompt')} or {spell('tokens')}")
+        raise UsageError("give a text or token ids", fix=f"pass {spell('prompt')} or {spell('tokens')}")
     from xdlc.llm.bundle import read_bundle
     from xdlc.llm.running import begun, tokenizer_of
 
@@ -225,7 +225,7 @@ def evaluate(
         worst = max(result.perplexities)
         same = f"{100 * result.equality(first):.1f} %"
         rows.append((title, f"{result.perplexity:.4f}", f"{result.ratio(first):.4f}", same, f"{worst:.4f}"))
-    show(f"{len(tokens)} tokens of {listing}; ratio and equal tokens against {rows[0][0]}")
+    show(f"{len(tokens)} tokens of {listing}; xdlc compares ratio and equal tokens with {rows[0][0]}")
     for line in text.table(
         ("engine", "perplexity", "ratio", "equal", "worst window"), rows, (12, 12, 12, 12)
     ):
@@ -262,8 +262,8 @@ def _timed(ask: Answer) -> Answer:
             first, count = first or time.monotonic() - begin, count + 1
             yield token
         rest = time.monotonic() - begin - first
-        rate = f", {(count - 1) / rest:.3g} tokens a second after it" if count > 1 and rest else ""
-        notice(f"{len(prompt)} tokens of prompt; first token after {first:.3g} s{rate}")
+        rate = f", then {(count - 1) / rest:.3g} tokens a second" if count > 1 and rest else ""
+        notice(f"the prompt has {len(prompt)} tokens; the first new token took {first:.3g} s{rate}")
 
     return answer
 

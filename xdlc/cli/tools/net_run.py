@@ -181,21 +181,21 @@ def main(
         flags = ", ".join(param.opts[-1] for param in params.typed(quantizing))
         raise UsageError(f"{flags} requires --samples", fix="add --samples, or use xdlc convert and quantize")
     if svg is not None and samples is None:
-        raise UsageError("--svg draws the steps of --samples", fix="omit --svg, or add --samples")
+        raise UsageError("--svg requires --samples", fix="omit --svg, or add --samples")
     if samples is not None:
         if wrong := params.typed({*options, "input_list", "runtime", "input_names"} - {"soc"}):
-            raise UsageError(f"{wrong[0].opts[-1]} has no effect with --samples", fix="omit one of the two")
+            raise UsageError(f"{wrong[0].opts[-1]} has no effect with --samples", fix="omit one flag")
         soc = options["soc"] or DEFAULT_SOC
         _all_steps(source, svg, samples=samples, soc=soc, folder=output_dir, **quantizing)
         return
     if input_list is None:
-        raise UsageError("no samples are named", fix="name a list: -l FILE; for a source model --samples")
+        raise UsageError("no samples are named", fix="add -l FILE, or for a source model --samples FILE")
     dims = params.dims_of(input_names, input_dimensions)
     options["several"] = bool(dims) or ("," in str(input_list) and not os.path.isfile(input_list))
     chosen = _checked(runtime, options)
     if options["level"] in _PER_OP and not chosen.times_ops:
         notice(
-            f"--profiling-level {options['level']} times inferences, like basic: the emulation of a "
+            f"xdlc replaces --profiling-level {options['level']} by basic: the emulation of a "
             "device measures no op times"
         )
         options["level"] = "basic"
@@ -211,8 +211,8 @@ def main(
         model = api.executable(stored, str(source))
         if not stored.graphs and "graph" in chosen.options and chosen.compiles:
             if dims or options["enable_init_cache"]:
-                fix = "run the DLC that it was made from"
-                raise UsageError("a cache cannot change dimensions or add caches", where=str(source), fix=fix)
+                fix = "run the DLC that the cache came from"
+                raise UsageError("xdlc cannot resize a cache or add caches to it", where=str(source), fix=fix)
             _, ports = described(stored, options["soc"])
             model = Model(ports, stored.metadata, stored.records)
         name = options.pop("graph")
@@ -270,17 +270,17 @@ def _checked(name: str, options: Mapping[str, Any]) -> Runtime:
     chosen = api.runtime_with(name, params.stated(options))
     if options["validate"] and options["mode"] == "always_generate_new":
         raise UsageError(
-            "--validate-cache requires a cache, always_generate_new uses none", fix="omit one of the two"
+            "--validate-cache requires a cache, but always_generate_new uses no cache", fix="omit one flag"
         )
     if chosen.name == "aip" and options["several"]:
         raise UsageError(
-            "--use-aip runs the main graph as it was compiled",
-            fix="omit --use-aip, or --input-dimensions and further input lists",
+            "--use-aip runs only the main graph, with its compiled dimensions",
+            fix="omit --use-aip, or omit --input-dimensions and give one input list",
         )
     if options["native_names"] and options["native"]:
         raise UsageError(
             "--native-input-tensor-names and --use-native-input-files exclude each other",
-            fix="omit one of the two",
+            fix="omit one flag",
         )
     return chosen
 
@@ -363,10 +363,10 @@ def _run(
         with output_path.folder_for(target / "profile.csv"):
             replace_text(target / "profile.csv", profile.csv())
         if not chosen.times_ops:
-            show("times of the emulation on this machine, not of the device:")
+            show("these times are of the emulation on this machine, not of the device:")
         for line in str(profile).splitlines():
             show(line)
-    repeated = f"; {number} inferences, results of the first {len(inputs)}" if number > len(inputs) else ""
+    repeated = f"; {number} inferences repeat the {len(inputs)} samples" if number > len(inputs) else ""
     show(
         f"written: {target}/Result_0 to Result_{done - 1}{repeated}" if done else f"nothing written{repeated}"
     )

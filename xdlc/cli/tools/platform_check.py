@@ -56,7 +56,7 @@ def main(runtime: str | None, soc: str | None, model: Path | None, libraries: tu
     if libraries and model is None:
         raise UsageError("--libraries requires --matrix", fix="add --matrix FILE.dlc, or omit --libraries")
     if runtime is not None and model is not None:
-        raise UsageError("--runtime has no effect with --matrix", fix="omit one of the two")
+        raise UsageError("--runtime has no effect with --matrix", fix="omit one flag")
     if model is not None:
         _show_matrix(api.support_matrix(model, libraries or None, [soc] if soc else None))
         return

@@ -119,7 +119,7 @@ def sdk(libraries: tuple[Path, ...], release: str) -> None:
     from xdlc.udo.sdk_release import check_releases
 
     for path, found in zip(libraries, check_releases(libraries, release), strict=True):
-        output(f"{path}: {found or 'no SDK release is recorded'}")
+        output(f"{path}: {found or 'the library states no SDK release'}")
 
 
 @tool("check-plugin")

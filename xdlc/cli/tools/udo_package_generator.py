@@ -59,14 +59,14 @@ def _report(generated: Generated) -> None:
     for core in package.cores:
         show(f"{core.name:8}{', '.join(op.type for op in core.ops)}")
     for backend in generated.ignored:
-        show(f"notice: no library is made for backend {backend}")
+        show(f"notice: xdlc makes no library for backend {backend}")
     for text in generated.notices:
         show(f"notice: {text}")
     for path in outcome.kept:
         new = f"; the new file is {path}.new" if path in outcome.beside else ""
-        show(f"kept: {path} was changed by hand{new}")
+        show(f"kept: you changed {path}{new}")
     for path in outcome.replaced:
-        show(f"replaced: {path} was changed by hand; the old file is {path}.old")
+        show(f"replaced: you changed {path}; the old file is {path}.old")
     for path in outcome.left:
-        show(f"left: {path} was changed by hand and no longer belongs to the package; it is now .old")
+        show(f"left: you changed {path}, which no longer belongs to the package; the file is now {path}.old")
     written(outcome.folder)

@@ -103,7 +103,7 @@ def _check_config(model: Model, path: str | os.PathLike[str]) -> None:
 
     held, shapes = read(path, has_sections=True), {tensor.name: tensor.shape for tensor in model.main.inputs}
     if shapes | held.shapes != shapes or held.outputs not in ([], [each.name for each in model.main.outputs]):
-        fix = f"state them by {spell('input_dimensions')} and {spell('set_output_tensors')}"
+        fix = f"set both with {spell('input_dimensions')} and {spell('set_output_tensors')}"
         raise UsageError(f"{spell('config')} has other shapes or outputs than the model", fix=fix)
 
 

@@ -108,7 +108,7 @@ def _chosen(
         for place, other in zip(places, others, strict=True):
             if other != name:
                 chosen[place] = other
-                notify(f"{place}: graph {name!r} is now {other!r}, because others have its name")
+                notify(f"{place}: graph {name!r} is now {other!r}, because another graph has its name")
     return chosen
 
 

@@ -46,7 +46,7 @@ def by_graph(
             if graph not in model.graphs:
                 raise UsageError(
                     f"the model has no graph {graph!r}",
-                    fix=nearest_names(graph, model.graphs) or f"graphs: {', '.join(model.graphs)}",
+                    fix=nearest_names(graph, model.graphs) or f"use one of {', '.join(model.graphs)}",
                 )
             chosen.setdefault(graph, {}).update(dict.fromkeys([words] if isinstance(words, str) else words))
     return [(graph, list(words)) for graph, words in chosen.items()]
@@ -82,7 +82,7 @@ def _has_graph(text: str, model: Model, whole: Collection[str]) -> bool:
 def unknown(graph: Graph, what: str, name: str, known: Mapping[str, Iterable[str]]) -> UsageError:
     """Return the error for an unknown name, with similar names as a fix."""
     others = [other for other, names in known.items() if other != graph.name and name in set(names)]
-    fix = nearest_names(name, known[graph.name]) or "`xdlc info --ops` lists the names"
+    fix = nearest_names(name, known[graph.name]) or "run `xdlc info --ops` to list names"
     if others:
         fix = f"graph {others[0]!r} has it: put the name of the graph first, as in '{others[0]} {name}'"
     return UsageError(f"has no {what} {name!r}", where=f"graph {graph.name!r}", fix=fix, code="XD211")

@@ -81,7 +81,7 @@ def _buffer(
             index += len(other.outputs if is_output else other.inputs)
     if layer >= MOST_LAYERS or index >= MOST_TENSORS:
         raise ConstraintError(
-            f"is number {index} of layer {layer}, but AIP records support at most {MOST_TENSORS} and "
+            f"is tensor {index} of layer {layer}, but AIP records support at most {MOST_TENSORS} and "
             f"{MOST_LAYERS}",
             where=f"tensor {tensor.name!r}",
             fix="prepare a smaller model",

@@ -53,7 +53,7 @@ def check_quantized(graph: Graph) -> None:
     if not any(tensor.dtype.is_fixed for tensor in made):
         found = ", ".join(dict.fromkeys(tensor.dtype.name for tensor in made)) or "no op"
         raise ConstraintError(
-            f"is not quantized: HTA computes with ufixed8 and ufixed16, found {found}",
+            f"is not quantized: HTA computes with ufixed8 and ufixed16, not {found}",
             where=f"graph {graph.name!r}",
             fix="quantize the model first: `xdlc quantize net.dlc -l samples.txt --enable-hta`",
         )

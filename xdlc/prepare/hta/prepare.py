@@ -62,8 +62,8 @@ class Crossings:
 
     def __str__(self) -> str:
         return (
-            f"crossings between sections: {self.count}; each inference converts {self.values} values there "
-            f"({self.nbytes} bytes); requantized: {self.requantized}"
+            f"{self.count} crossings between sections: each inference converts {self.values} values "
+            f"({self.nbytes} bytes) and requantizes {self.requantized}"
         )
 
 
@@ -316,8 +316,8 @@ class _Sections:
         first, last = (self.given[part.ops[index]] for index in (0, -1))
         return [
             ConstraintError(
-                f"a border of layers {first}-{last} separates it from a layer that HTA computes together "
-                f"with it, and HTA does not support it alone: {'; '.join(self.reasons[op])}",
+                f"a border of layers {first}-{last} separates the layer from a layer that HTA computes "
+                f"together with it; HTA does not support the layer alone: {'; '.join(self.reasons[op])}",
                 where=f"layer {self.given[op]} {op.name!r} ({op.type})",
                 fix="move the border, so that both layers are on one side",
                 node=op.name,

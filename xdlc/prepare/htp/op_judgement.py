@@ -193,8 +193,8 @@ def judge(ran: Ran, until: float, timeout: float) -> float | None:
     if problem is not None and any(map(_is_useless, differences)) and time.monotonic() < until:
         lowest = min(error.figures().db for error in differences)
         raise wrong(
-            f"an output differs from the host ({lowest:.1f} dB), and the graph with all values as outputs, "
-            f"which would name the op, does not run: {problem.problem:.200}",
+            f"an output differs from the host ({lowest:.1f} dB), but xdlc cannot name the op: "
+            f"the graph with all values as outputs does not run: {problem.problem:.200}",
             ran.place,
         ) from problem
     return count / len(ran.model.main)
@@ -243,7 +243,7 @@ def _judge_whole(ran: Ran, until: float) -> None:
         if not is_near(tensor, error) and cumulative.get(tensor.name, own) > own + APART:
             raise wrong(
                 f"output {tensor.name!r} of the cache is at {own:.1f} dB, but at "
-                f"{cumulative[tensor.name]:.1f} dB if the ops run one by one: they are wrong together",
+                f"{cumulative[tensor.name]:.1f} dB if the ops run one by one: the ops are wrong together",
                 ran.place,
             )
 

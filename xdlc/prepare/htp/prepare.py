@@ -352,7 +352,7 @@ def _check_options(
     vtcm: int | None, level: int, threads: int | None, jobs: int | None, timeout: float, budget: float
 ) -> None:
     if not 0 < timeout <= _LONGEST:
-        raise UsageError(f"timeout is {timeout} seconds", fix=f"give more than 0 and at most {_LONGEST}")
+        raise UsageError(f"timeout is {timeout} seconds", fix=f"give more than 0 and at most {_LONGEST} s")
     numbers = {
         "vtcm_override": vtcm,
         "optimization_level": level,

@@ -263,7 +263,7 @@ def _nothing(state: _State, place: str) -> XdlcError:
     if problems:
         return _all_of(problems, place)
     reasons = {left.reason for left in state.report.unsupported.values() if left.type not in GRAPH_PARAMS}
-    why = "; ".join(sorted(reasons)) or "none of its ops computes anything"
+    why = "; ".join(sorted(reasons)) or "no op of the graph computes anything"
     return ConstraintError(
         f"HTP supports no partition of the graph: {why}",
         where=place,

@@ -100,7 +100,7 @@ def _of_socs(names: Sequence[str], vtcm: int | None) -> Iterator[tuple[Soc, int]
         if vtcm and soc.vtcm_mb and vtcm > soc.vtcm_mb:
             raise UsageError(
                 f"{soc.name} has {soc.vtcm_mb} MB of VTCM, not {vtcm} MB",
-                fix=f"give at most {soc.vtcm_mb}, or omit the flag",
+                fix=f"give at most {soc.vtcm_mb} MB, or omit the flag",
             )
         yield soc, vtcm or soc.vtcm_mb or 0
 
@@ -112,7 +112,7 @@ def _of_archs(archs: Sequence[str | int]) -> Iterator[tuple[Soc, int | None]]:
         if number < FIRST_HTP:
             raise ConstraintError(
                 f"{arch.name} has no HTP: it is the architecture of an older DSP",
-                fix="omit it; HTP starts with v68",
+                fix="omit the architecture; HTP starts with v68",
             )
         socs = [soc for soc in all_socs() if soc.arch == number]
         sizes = [soc.vtcm_mb for soc in socs if soc.vtcm_mb]

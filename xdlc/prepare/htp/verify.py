@@ -113,12 +113,12 @@ def verify_caches(
     for soc, result in results:
         record, own_facts = existing[soc].cache.name, existing[soc].facts
         if isinstance(result, NoInputError):
-            notices[soc] = f"{soc}: {record} is not verified: {result.problem}"
+            notices[soc] = f"{soc}: xdlc did not verify {record}: {result.problem}"
         elif isinstance(result, WrongCacheError):
             failures[soc] = result
         elif isinstance(result, XdlcError):  # the host does not run it, or not with this input
             notices[soc] = (
-                f"{soc}: {record} is not verified: {result.where or 'running it'}: {result.problem}"
+                f"{soc}: xdlc did not verify {record}: {result.where or 'running it'}: {result.problem}"
             )
         elif isinstance(result, Exception):
             raise result

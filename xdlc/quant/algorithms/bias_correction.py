@@ -112,7 +112,7 @@ def bias_correction(plan: Plan, calibration: Calibration, engine: Engine) -> Pla
             f"{best.mean_db:.1f} dB, was {start.mean_db:.1f} dB"
         )
     _restore(before)
-    return plan.noted("bias_correction: dropped, because the outputs did not improve")
+    return plan.noted("bias_correction: xdlc dropped the corrections, because the outputs did not improve")
 
 
 def _is_correctable(plan: Plan, op: Op) -> bool:

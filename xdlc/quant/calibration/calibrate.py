@@ -247,8 +247,8 @@ def calibrate(
     if not measured.count:
         shapes = {tensor.name: (8, *tensor.shape) for tensor in model.main.inputs}
         draw = ", ".join(f"{name!r}: np.random.rand{shape}" for name, shape in shapes.items())
-        fix = "pass 32 or more: quantize -l samples.txt, where a line is a path like data/0.raw. For a first "
-        fix += f"try, draw some for -l samples.npz: import numpy as np; np.savez('samples.npz', **{{{draw}}})"
+        fix = "pass 32 samples or more: quantize -l samples.txt, each line a path like data/0.raw. To try, "
+        fix += f"draw samples for -l samples.npz: import numpy as np; np.savez('samples.npz', **{{{draw}}})"
         raise UsageError("the calibration list is empty", fix=fix, code="XD205")
     keys = keys_of(model)
     return Calibration(

@@ -328,14 +328,14 @@ def summary(trials: Trials, result: SearchResult) -> list[str]:
         str(group.levels[level]) for group, level in zip(trials.groups, result.levels, strict=True) if level
     )
     raised = ", ".join(f"{number} to {name}" for name, number in sorted(kinds.items())) or "none"
-    parts = [f"{len(result.levels)} groups of ops, raised {raised}"]
+    parts = [f"{len(result.levels)} groups of ops; xdlc raised {raised}"]
     if goal.sqnr is not None:
         now, was = trials.exact(result.levels), trials.exact(base)
-        asked = f"goal {goal.sqnr:.1f} dB and a reserve of {goal.margin:.1f} for other samples"
-        judged = f"judged on {trials.sample_count} samples, {trials.held_out_count} of them held out"
-        parts.append(f"worst output at {now:.1f} dB, was {was:.1f} ({asked}; {judged})")
+        asked = f"the goal is {goal.sqnr:.1f} dB, with a reserve of {goal.margin:.1f} dB for other samples"
+        judged = f"xdlc judged {trials.sample_count} samples, {trials.held_out_count} of them held out"
+        parts.append(f"the worst output is at {now:.1f} dB, and was at {was:.1f} dB ({asked}; {judged})")
     if goal.metric is not None:
-        parts.append(f"score {trials.score(result.levels):g}, goal {goal.metric.least:g}")
+        parts.append(f"the score is {trials.score(result.levels):g}, the goal {goal.metric.least:g}")
     if old.bytes:
         parts.append(f"moves {new.bytes / old.bytes:.2f} times the bytes")
     if old.bit_operations:

@@ -153,7 +153,7 @@ def _override(graph: Graph, tensor: Tensor, name: str) -> Override:
         raise UsageError(
             "has several scales but no reader, so xdlc cannot tell its axes in the source",
             where=f"tensor {name!r}",
-            fix="remove it from the model",
+            fix="remove the tensor from the model",
         )
     axis, block_axis = _source_axes(op, tensor, name)
     size = None
@@ -224,7 +224,7 @@ def encodings_content(
 def _rows(override: Override, version: Version) -> list[dict[str, Any]]:
     if override.grain not in (Grain.TENSOR, Grain.CHANNEL):
         raise UsageError(
-            f"scales per block cannot be stored in version {version.name}",
+            f"version {version.name} cannot store scales per block",
             where=f"tensor {override.name!r}",
             fix="export version 1.0.0 or 2.0.0",
         )

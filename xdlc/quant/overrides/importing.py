@@ -316,7 +316,7 @@ def weight_form(override: Override, op: Op, rule: Traits, weight: Tensor, *, per
     """
     bits = override.bits
     if bits not in (2, 4, 8, 16):
-        raise override.error(f"has {bits} bits; weights need 2, 4, 8 or 16", "use one of these")
+        raise override.error(f"has {bits} bits; weights need 2, 4, 8 or 16", "use 2, 4, 8 or 16")
     used = bits if bits < 8 else None
     if bits < 8 and not override.symmetric:
         raise override.error(
@@ -351,7 +351,7 @@ def _by_channel(override: Override, op: Op, rule: Traits, weight: Tensor, used: 
     if weight.shape[axis] != count:
         raise override.error(
             f"has {count} scales, but {op.type} {op.name!r} has {weight.shape[axis]} output channels",
-            f"write {weight.shape[axis]} scales, or one",
+            f"write {weight.shape[axis]} scales, or one scale",
         )
     wanted = 1 if op.type.startswith("TransposeConv") else 0
     if override.axis not in (None, wanted) and op.type != "FullyConnected":

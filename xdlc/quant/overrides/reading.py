@@ -79,7 +79,7 @@ def read_overrides(source: str | os.PathLike[str] | Mapping[str, Any]) -> Overri
                 override = _override(entry, version, scope)
                 if override is not None and overrides.setdefault(entry.name, override) != override:
                     problem = "has a second, different encoding"
-                    scope.report(entry.node.path, problem, "omit one of the two")
+                    scope.report(entry.node.path, problem, "omit one encoding")
             except XdlcError as error:
                 scope.add(error)
     merged = top.value(MERGED)
@@ -137,7 +137,7 @@ def _override(entry: Entry, version: Version, scope: Scope) -> Override | None:
         raise scope.error(entry.node.path, problem, "write one scale, or move the entry to param_encodings")
     if len(override.scales) > 1 and not override.symmetric:
         problem = "has several scales but is not symmetric"
-        raise scope.error(entry.node.path, problem, "make all of them symmetric, or write one scale")
+        raise scope.error(entry.node.path, problem, "make all scales symmetric, or write one scale")
     return replace(override, name=entry.name, kind=entry.kind, where=scope.place(entry.node.path))
 
 

@@ -112,7 +112,7 @@ def version_of(top: Fields) -> Version:
     name = top.value("version")
     if name is not None and (not isinstance(name, str) or name not in VERSIONS):
         known = ", ".join(VERSIONS)
-        top.report("version", f"version of the file is {kind_of(name)}; known: {known}", "use one of these")
+        top.report("version", f"the file's version is {kind_of(name)}; known: {known}", "use a known version")
         raise Stop
     has_list = LIST in top and not any(section in top for section in SECTIONS)
     if has_list or (name is not None and VERSIONS[name].layout is Layout.ONE_LIST):

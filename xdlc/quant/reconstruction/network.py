@@ -214,7 +214,7 @@ def fit_network(
         f"{name}: fitted {len(sites)} layers; on {len(held_out)} samples the outputs are {gain:.1f} dB "
         "closer to the float outputs"
         if gain
-        else f"{name}: no effect, because the {len(sites)} layers were already as close to float"
+        else f"{name}: no effect, because the {len(sites)} layers were as close to float before"
     )
 
 

@@ -182,7 +182,7 @@ class Reporter:
         )
         if not self._is_own and not held_out:
             note = (
-                f"measured with calibration samples, because {HELD_OUT} samples or more are needed to hold "
+                f"xdlc measured calibration samples, because it needs {HELD_OUT} samples or more to hold "
                 "some out"
             )
             report = replace(report, unmeasured=(*report.unmeasured, note), held_out=False)
@@ -280,7 +280,7 @@ def _advice(report: QuantReport) -> Iterator[str]:
     starved = [tensor for tensor in report.tensors if _is_starved(report, tensor)]
     for tensor in starved[:FEW]:
         yield Advice(
-            f"{printable(tensor.name)} is lost, {_db(tensor.isolated)}{_why(tensor)}: give it 16 bits",
+            f"{printable(tensor.name)} is lost, {_db(tensor.isolated)}{_why(tensor)}: use 16 bits",
             {"act_bitwidth_of": {tensor.op: 16}},
         )
     if report.reached is None:
@@ -314,7 +314,7 @@ def _remedies(report: QuantReport) -> Iterator[str]:
     few, share = _few_that_matter(report)
     names = [op.name for op in few]
     if few:
-        yield f"about {share:.0%} of the noise comes from {', '.join(map(printable, names))}: begin there"
+        yield f"{share:.0%} of the noise comes from {', '.join(map(printable, names))}: begin with these"
     narrow = [op.name for op in few if op.placement == "fixed" and op.act_bits == 8]
     alike = weights is None or acts is None or acts + 3 >= weights
     most = "weights and activations cost the same" if alike else "activations cost most"

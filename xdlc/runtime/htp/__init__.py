@@ -139,7 +139,7 @@ def compile_for(
         path, entry = Path(folder) / "cache.bin", answer.get("entry")
         if not (path.is_file() and isinstance(entry, dict)):
             raise BackendError(
-                "the vendor's library ended well but left no cache",
+                "the vendor's library reported no error, but wrote no cache",
                 where=f"{name or 'model'}: {soc}",
                 fix="prepare this SoC again",
             )

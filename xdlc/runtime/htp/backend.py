@@ -259,11 +259,11 @@ class Htp:
             self._call("contextAddToDlc", self._context, dlc, doing="adding the cache to a DLC")
             code = system.call("dlcSave", dlc, str(path).encode())
         if code:
-            raise BackendError(f"writing a DLC with the cache failed with QNN error {code}")
+            raise BackendError(f"cannot write the cache: QNN error {code}", fix="check the free space")
         records = load(path).records
         found = [name for name in records if name.startswith(PREFIX)]
         if len(found) != 1:
-            raise BackendError(f"the vendor's library wrote {len(found)} caches instead of one")
+            raise BackendError(f"the library wrote {len(found)} caches, not one", fix="prepare the SoC again")
         return bytes(records[found[0]].numpy().data)
 
 
@@ -353,7 +353,7 @@ def _explain(error: BackendError, graph: Graph, is_traced: bool) -> None:
     if deep and not logged:
         names = ", ".join(f"{tensor.name!r} {list(tensor.shape)}" for tensor in deep[:3])
         count = f"{len(deep)} tensor(s) of more than {_USUAL_RANK} dimensions"
-        error.problem = f"{error.problem}; suspects are its {count}: {names}"
+        error.problem = f"{error.problem}; xdlc suspects its {count}: {names}"
         fix = f"use tensors of at most {_USUAL_RANK} dimensions, like one cache for each layer"
         error.fix = f"{fix}; or {error.fix}" if error.fix else fix
 

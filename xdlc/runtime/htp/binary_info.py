@@ -45,7 +45,7 @@ class BinaryDescription:
             )
         self.info: st.QnnBinaryInfo = info[0]
         if self.info.version != 3:
-            raise BackendError(f"the cache is described in version {self.info.version}; xdlc supports only 3")
+            raise BackendError(f"the cache has version {self.info.version}; xdlc supports only version 3")
 
     def graph(self, name: str | None) -> Any:
         """Return the description of a graph; None denotes the only or first one.
@@ -131,7 +131,7 @@ def _blob(graph: st.QnnGraphInfo) -> dict[str, Any]:
     )
     if (version, second) != (1, 2):
         raise BackendError(
-            f"graph facts of versions {version} and {second} in the cache; xdlc supports only 1 and 2"
+            f"the cache has graph facts of versions {version} and {second}; xdlc supports only 1 and 2"
         )
     return {
         "graphBlobInfo": {
@@ -214,7 +214,7 @@ def scale_offset(tensor: st.QnnTensor) -> tuple[float, int] | None:
     if tensor.quantize.encoding == st.BITS:
         some = st.QnnBits.from_address(address)
         return some.scale, some.offset
-    raise BackendError(f"tensor {_text(tensor.name)!r} of the cache has encoding {tensor.quantize.encoding}")
+    raise BackendError(f"tensor {_text(tensor.name)!r} has the unknown encoding {tensor.quantize.encoding}")
 
 
 def _platform(address: int | None) -> dict[str, Any]:

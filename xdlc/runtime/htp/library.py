@@ -148,7 +148,7 @@ def _within(folder: Path) -> Path:
         if all((folder / place / name).is_file() for name in _LIBRARIES):
             return (folder / place).resolve()
     raise BackendError(
-        f"there is no {' and '.join(_LIBRARIES)} in it or in {' or '.join(filter(None, _PLACES))} below it",
+        f"the folder has no {' and '.join(_LIBRARIES)}, neither in {' nor in '.join(filter(None, _PLACES))}",
         where=str(folder),
         fix=f"name the folder of an SDK or of the package onnxruntime-qnn, or unset {VARIABLE}",
         code="XD703",
@@ -192,12 +192,12 @@ class Library:
             get_providers = getattr(ctypes.CDLL(str(path)), entry)
         except (OSError, AttributeError) as error:
             raise BackendError(
-                f"{path.name} cannot be loaded: {error}", fix=f"reinstall it: {INSTALL}", code="XD703"
+                f"{path.name} cannot be loaded: {error}", fix=f"reinstall: {INSTALL}", code="XD703"
             ) from error
         get_providers.restype = c_uint64
         providers, count = POINTER(c_void_p)(), c_uint32()
         if get_providers(byref(providers), byref(count)) or not count.value:
-            raise BackendError(f"{path.name} offers no interface", fix=f"reinstall it: {INSTALL}")
+            raise BackendError(f"{path.name} offers no interface", fix=f"reinstall the package: {INSTALL}")
         self._provider: int = providers[0]
         self._header = header
         self._functions = functions
@@ -316,7 +316,7 @@ def unswept() -> str | None:
     sdk = installed_sdk()
     if sdk is None or sdk[:2] == SWEPT_SDK:
         return None
-    return f"faults of SDK {dotted(sdk)} are unknown; SDK {dotted(SWEPT_SDK)} was tested; compare results"
+    return f"xdlc was tested with SDK {dotted(SWEPT_SDK)}, not with {dotted(sdk)}; compare results"
 
 
 LOG_ERROR = 1

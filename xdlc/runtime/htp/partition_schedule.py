@@ -85,7 +85,7 @@ def schedule(graph: Graph, partitions: Mapping[str, Iterable[str]]) -> list[tupl
     except CycleError as error:
         names = [node for node in dict.fromkeys(error.args[1]) if not isinstance(node, Op)]
         raise ContainerError(
-            "a path leaves this partition and enters it again, so it cannot run as one unit",
+            "a path leaves this partition and enters it again, so the partition cannot run as one unit",
             where=f"graph {graph.name!r}: partition {', '.join(names)}",
             fix="prepare the model again",
         ) from error

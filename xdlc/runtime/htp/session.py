@@ -127,9 +127,9 @@ class HtpSession:
             if notice := unswept():
                 notify(notice)
             for reason in reasons:
-                notify(f"not used on {self.soc}: {reason}")
+                notify(f"xdlc uses no cache on {self.soc}: {reason}")
             if reasons:
-                notify(f"{name} is compiled for {self.soc} now")
+                notify(f"xdlc compiles {name} for {self.soc} now")
             runs = self._compiled(name, divide, notify)
         self._runs = runs
         self._served.run_timeout = run_timeout
@@ -234,7 +234,7 @@ class BinarySession:
             raise BackendError(
                 "the emulation cannot load caches that share their weights",
                 where=cache.name,
-                fix="run it on a device, or run the DLC that it came from",
+                fix="run the cache on a device, or run the DLC that the cache came from",
             )
         self.record, self.soc = cache.name, soc or cache.soc
         self._served = WorkerSession.of_cache(cache.data, soc=soc, name=cache.name, launch=launch)

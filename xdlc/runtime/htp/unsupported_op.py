@@ -107,7 +107,7 @@ def scales_problem(op: Op) -> tuple[str, str] | None:
     if any(isinstance(tensor.encoding, AxisScaleOffset) for tensor in op.outputs):
         return (
             "its result has a scale per channel, but HTP needs one scale",
-            "quantize it with one scale",
+            "quantize the result with one scale",
         )
     if source is None or weight is None or not source.dtype.is_fixed or not weight.is_static:
         return None
@@ -178,10 +178,10 @@ def host_problem(graph: str, op: Op, inside: Mapping[str, Sequence[str]] | None 
     why = op.origin.reason or "no QNN operation computes it"
     if is_control_flow(op):
         why = "HTP has no op that runs other graphs"
-        fix = "prepare with xdlc prepare: caches hold what HTP supports inside, and the host runs the rest"
+        fix = "run xdlc prepare: HTP runs the supported ops inside, and the host runs the rest"
     elif is_udo(op):
         why = f"it is a UDO of package {op.package}, and the compiler has no HTP library for it"
-        fix = f"prepare with {spell('prepare.partition', True)}, which caches the partitions around it"
+        fix = f"prepare with {spell('prepare.partition', True)}, which caches the partitions around the op"
     if inside:
         why += "; it would not support these ops inside either: "
         why += "; ".join(f"{place}: {shortened(names)}" for place, names in inside.items())

@@ -30,7 +30,7 @@ MAX_RANK = 5
 _MAX_COMBINATIONS, _MAX_VALUES, _MAX_VIOLATIONS = 8, 16, 3
 FIXED_DIMS = "a tensor has dynamic dimensions, but HTP needs fixed dimensions"
 
-_OTHER_VALUE = "change it, or leave this op to the CPU"
+_OTHER_VALUE = "change the value, or leave this op to the CPU"
 _AXIS_FIX = "transpose around the op, so it works along an axis that HTP supports"
 _VALUE_FIXES = (
     ("the offset of", "quantize this tensor symmetrically, or with 8 bits"),
@@ -80,7 +80,7 @@ def explain(op: Op, code: int, log: Sequence[str]) -> tuple[str, str]:
         return FIXED_DIMS, bind_dims()
     if not lines:
         return _without_reason(op, code)
-    reason, fix = _first_match(op, lines) or ("HTP does not support it", "change the part that the log names")
+    reason, fix = _first_match(op, lines) or ("HTP does not support the op", "change what the log names")
     return f"{reason}; the library logs: {' | '.join(' '.join(line.split()) for line in lines)}", fix
 
 

@@ -152,7 +152,7 @@ def grid_sample(op: Op, b: Builder) -> None:
     source, grid = args.operand(op, 0), args.operand(op, 1)
     mode, padding = int(op.param("mode", 0)), int(op.param("padding_mode", 0))
     if mode >= len(MODES) or padding >= len(PADDINGS):
-        raise ModelError(f"mode {mode} and padding_mode {padding}; valid values are 0 to 1 and 0 to 2")
+        raise ModelError(f"mode is {mode} and padding_mode is {padding}; valid values are 0 to 1 and 0 to 2")
     order = channels_first(source.rank)
     value = b.node(
         "GridSample",

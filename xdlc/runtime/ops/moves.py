@@ -36,7 +36,7 @@ def transpose(op: Op, b: Builder) -> None:
     source = args.operand(op, 0)
     perm = args.axes(op, source.rank, name="perm")
     if len(perm) != source.rank:
-        raise ModelError(f"parameter 'perm' has {len(perm)} axes, the input has {source.rank}")
+        raise ModelError(f"parameter 'perm' has {len(perm)} axes, but the input has {source.rank}")
     b.write_view(args.result(op), source, perm)
 
 

@@ -435,7 +435,7 @@ def _misfits(
             f"{side} {index} ({place.name!r}) is {tensor.dtype} in the model{stored}; its definition "
             f"supports {accepted} on a CPU",
             where=place_of(op),
-            fix=f"give the CPU {_word(dtype)} there, with per_core_data_types of JSON or a supplement of "
+            fix=f"state {_word(dtype)} for the CPU, with per_core_data_types of JSON or a supplement of "
             "XML, and convert the model again",
         )
 

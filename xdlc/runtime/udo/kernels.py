@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 def _give_library() -> str:
     option = spell("udo_package_path")
-    return f"pass the registration library, Python file or folder kernel_meta that has it with {option}"
+    return f"pass the kernel's registration library, Python file or folder kernel_meta with {option}"
 
 
 class Kernels:
@@ -116,7 +116,7 @@ class Kernels:
             return f"{problem} of these shapes and parameters: {unfit.origin} supports others", fix
         if elsewhere is not None:
             cores = ", ".join(elsewhere.cores)
-            return problem, f"build it for the CPU: {elsewhere.origin} has it only for {cores}"
+            return problem, f"build the kernel for the CPU: {elsewhere.origin} has it only for {cores}"
         near = nearest_names(title, offers.types())
         return problem, _give_library() + (f" ({near})" if near else "")
 

@@ -52,8 +52,8 @@ def _other_machine(path: str) -> str:
         _MACHINES.get(int.from_bytes(head[18:20], "little"), MACHINE) if head[:4] == b"\x7fELF" else MACHINE
     )
     if head[:2] == b"MZ":
-        return "it is for Windows, this machine runs Linux"
-    return "" if name == MACHINE else f"it is for {name}, this machine is {MACHINE}"
+        return "it is for Windows, but this machine runs Linux"
+    return "" if name == MACHINE else f"it is for {name}, but this machine is {MACHINE}"
 
 
 def exported(library: ctypes.CDLL, name: str, where: str) -> Any:
@@ -67,9 +67,9 @@ def exported(library: ctypes.CDLL, name: str, where: str) -> Any:
     except AttributeError as error:
         fix = "build it with xdlc_udo.h and XDLC_UDO_EXPORT"
         if name == _REGISTRATION and hasattr(library, _IMPLEMENTATION):
-            fix = "it is an implementation library: give the registration library, libUdo<Package>Reg.so"
+            fix = "give the registration library, libUdo<Package>Reg.so, not the implementation library"
         elif hasattr(library, "SnpeUdo_getVersion"):
-            fix = "it is for SNPE's own runtime: use a library from xdlc udo-package-generator"
+            fix = "use a library from xdlc udo-package-generator, not a library for SNPE's own runtime"
         raise BackendError(f"does not export {name}", where=where, fix=fix) from error
 
 
@@ -88,7 +88,7 @@ def _table_of(path: Path, kind: type[ctypes.Structure], *optional: str) -> Any:
     major = ctypes.c_uint32.from_address(pointer).value
     if major != structs.API_MAJOR:
         _refuse(
-            f"is for version {major} of xdlc_udo.h, but this is version {structs.API_MAJOR}",
+            f"is for version {major} of xdlc_udo.h, but xdlc has version {structs.API_MAJOR}",
             where,
             "build it with the xdlc_udo.h of this xdlc",
         )

@@ -93,7 +93,7 @@ def _no_file(path: Path) -> UsageError:
     except (FileNotFoundError, ValueError):
         file, colon, _ = str(path).rpartition(".py:")
         if colon and Path(f"{file}.py").is_file():  # how converters name a plugin
-            fix = f"pass only the file, {Path(file).name}.py: all kernels in it are found"
+            fix = f"pass only the file, {Path(file).name}.py: xdlc finds all its kernels"
         return UsageError("the file does not exist", where=str(path), fix=fix)
     except OSError as error:
         return UsageError(f"cannot be read: {error.strerror}", where=str(path), fix=fix)

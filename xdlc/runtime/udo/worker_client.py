@@ -24,8 +24,8 @@ LOADING = 60.0
 """Seconds at least that the child may take to start and to load a file: the caller's are for calls."""
 RESTARTS = 8
 """Number of times that a crashed child is replaced."""
-_EXIT = "let it return, and do not end its process"
-_WRONG = "correct it: a debugger or valgrind shows where it fails; it must not write to its inputs"
+_EXIT = "let the kernel return, and do not end its process"
+_WRONG = "correct the kernel: a debugger or valgrind shows where it fails; it must not write to its inputs"
 _log = logging.getLogger(__name__)
 
 

@@ -97,7 +97,7 @@ def convert(
     known = len(notices)
     texts = render(collections, where, form, extended=extended, notices=notices)
     if form == "json" and not extended and len(notices) > known:
-        notices.append(f"{spell('extended', True)} keeps it in xdlc's own fields")
+        notices.append(f"{spell('extended', True)} keeps this content in xdlc's own fields")
     return Converted(texts, tuple(notices))
 
 
@@ -235,8 +235,7 @@ def _text(collections: Sequence[Collection], form: str, extended: bool, notices:
     text = opdefs.write_collection(collection)
     after = opdefs.parse_collection(text.encode(), "the XML written")
     notices += (
-        f"{part}: {', '.join(names)} cannot be expressed in XML"
-        for part, names in differences(collection, after)
+        f"{part}: XML cannot express {', '.join(names)}" for part, names in differences(collection, after)
     )
     return text
 
@@ -248,7 +247,7 @@ def _chosen(collections: Sequence[Collection], package: str) -> Collection:
     names = [collection.package for collection in collections]
     raise UsageError(
         f"there is no package {package!r}",
-        fix=nearest_names(package, names) or f"packages: {', '.join(names)}",
+        fix=nearest_names(package, names) or f"use one of {', '.join(names)}",
     )
 
 

@@ -110,7 +110,7 @@ def parse(content: bytes, where: str, notices: list[str] | None = None) -> Node:
         Traceback (most recent call last):
             ...
         xdlc.errors.ModelError: c.json: a: the object has several members of this name
-          fix: rename or remove all but one
+          fix: keep one, or rename others
     """
     text = _decoded(content, where).removeprefix("\ufeff")
     found = notices if notices is not None else []
@@ -200,7 +200,7 @@ def _check(node: Node, scope: Scope, depth: int, numbers: Iterator[int]) -> None
             raise Stop
         for name in value.repeated if isinstance(value, _Object) else ():
             path = joined(node.path, name)
-            scope.report(path, "the object has several members of this name", "rename or remove all but one")
+            scope.report(path, "the object has several members of this name", "keep one, or rename others")
         if isinstance(value, list):
             for item in node.items():
                 _check(item, scope, depth + 1, numbers)

@@ -39,7 +39,7 @@ def write_json(
         read, _ = read_packages(text.encode(), _WRITTEN)
         for before, after in zip(collections, read, strict=True):
             for part, fields in differences(before, after.collection):
-                notify(f"{part}: {', '.join(fields)} cannot be expressed in JSON")
+                notify(f"{part}: JSON cannot express {', '.join(fields)}")
     return text
 
 

@@ -125,8 +125,8 @@ def _dropped(plugin: type[Plugin], hooks: PluginHooks) -> Iterator[str]:
     if not isinstance(formats, dict) and weights and len(formats) == weights + len(QUANTIZED):
         yield (
             f"plugin {plugin.__name__}: xdlc ignores the last {len(QUANTIZED)} of "
-            f"{len(formats)} weight_formats, which are for constants of quantization: here encodings are "
-            "parts of tensors"
+            f"{len(formats)} weight_formats, which are for constants of quantization: xdlc keeps encodings "
+            "in the tensors"
         )
 
 

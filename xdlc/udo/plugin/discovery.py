@@ -68,7 +68,7 @@ def entry_plugins() -> dict[type[Plugin], str]:
                 loaded = entry.load()
             plugins.setdefault(checked_plugin(loaded, origin), origin)
         except XdlcError as error:
-            error.fix = f"correct or uninstall it, or ignore all with {spell('no_plugins', True)}"
+            error.fix = f"correct the plugin, or ignore all plugins with {spell('no_plugins', True)}"
             raise
     return plugins
 

@@ -125,7 +125,7 @@ def _returns(function: Any, inputs: int, outputs: int) -> bool:
     if count not in (inputs, inputs + outputs):
         raise UsageError(
             f"{_name(function)} has {count} parameters, but the op has {inputs} inputs and {outputs} outputs",
-            fix="let it have the inputs as parameters and return the output, or have inputs and outputs",
+            fix="declare inputs as parameters and return the output, or declare inputs and outputs",
         )
     return count == inputs
 

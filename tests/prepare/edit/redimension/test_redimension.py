@@ -170,7 +170,7 @@ def test_features_that_weights_do_not_take_are_refused() -> None:
 @pytest.mark.parametrize(
     ("dims", "said"),
     [
-        ({"z": (1, 8, 8, 4)}, "names 'z', which is not an input\n  fix: inputs: x"),
+        ({"z": (1, 8, 8, 4)}, "names 'z', which is not an input\n  fix: use one of x"),
         ({"x": (8, 8, 4)}, "3 dimensions for 'x', but it has 4"),
         ({"x": (1, 0, 8, 4)}, "the shape [1, 0, 8, 4]"),
         ({"x": (1, 2**32, 8, 4)}, "dimensions from 1 to"),

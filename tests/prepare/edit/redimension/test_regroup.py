@@ -49,8 +49,8 @@ def test_extents_follow(old: Shape, new: Shape, target: Shape, expected: list[in
 @pytest.mark.parametrize(
     ("old", "new", "target", "said"),
     [
-        ((1, 56, 4), (1, 112, 4), (1, 8, 7, 4), "more than one of them could"),
-        ((1, 64), (1, 100), (1, 8, 8), "none of them alone can"),
+        ((1, 56, 4), (1, 112, 4), (1, 8, 7, 4), "more than one dimension could"),
+        ((1, 64), (1, 100), (1, 8, 8), "no single dimension can"),
         ((1, 1, 1, 8), (1, 2, 2, 8), (1, 8), "its place in the output is ambiguous"),
         ((1, 16, 96), (2, 16, 96), (16, 1, 96), "its place in the output is ambiguous"),  # was a Transpose
         ((3, 1, 4), (3, 2, 4), (3, 4), "its place in the output is ambiguous"),

@@ -168,7 +168,7 @@ def _shared(rest: list[Factor], dims: dict[int, int], places: list[int]) -> dict
     scaled = [place for place in places if dims[place] * new % old == 0]
     if len(scaled) != 1:
         held = "x".join(str(dims[place]) for place in places)
-        many = "more than one of them could" if scaled else "none of them alone can"
+        many = "more than one dimension could" if scaled else "no single dimension can"
         raise ShapeError(f"{old} elements in {held} became {new}, and {many} compensate for it")
     grown = Factor(dims[scaled[0]], dims[scaled[0]] * new // old)
     return {place: [grown if place == scaled[0] else Factor(dims[place], dims[place])] for place in places}

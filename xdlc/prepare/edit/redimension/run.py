@@ -83,7 +83,7 @@ def _wrong(graphs: Sequence[Graph], dims: Mapping[str, Sequence[int]]) -> list[X
                 )
             )
         elif name not in inputs:
-            fix = nearest_names(name, inputs) or f"inputs: {', '.join(inputs)}"
+            fix = nearest_names(name, inputs) or f"use one of {', '.join(inputs)}"
             problem = f"{spell('input_dimensions')} names {name!r}, which is not an input"
             problems.append(UsageError(problem, fix=fix))
         elif len(shape) != inputs[name].rank:
