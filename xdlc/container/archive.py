@@ -248,7 +248,8 @@ class ArchiveWriter:
         raw = name.encode("utf-8")
         if name in self._written or not raw or len(raw) > 0xFFFF or "\0" in name:
             raise ContainerError(
-                f"cannot name an entry {name!r}", fix="use a short name of its own for each record"
+                f"cannot name an entry {name!r}",
+                fix="give each record a short name, and no two records one name",
             )
         size = sum(part.nbytes if isinstance(part, TensorData) else len(part) for part in parts)
         header = LOCAL.size + len(raw) + EXTRA64.size
