@@ -164,7 +164,7 @@ class _Reader:
         return AipRecord(_version(version), _version(compiler), flavour, sections, _version(unknown))
 
     def fail(self, problem: str) -> ContainerError:
-        return ContainerError(problem, where=self.where, fix="the record is damaged: get the file again")
+        return ContainerError(problem, where=self.where, fix="get the file again: the record is damaged")
 
     def take(self, form: struct.Struct, what: str) -> tuple[Any, ...]:
         self.items += 1

@@ -135,7 +135,7 @@ def expect_sums(source: MappedFile, entries: Iterable[Entry]) -> None:
 
 
 def _damaged(where: str, problem: str) -> ContainerError:
-    return ContainerError(problem, where=where, fix="the file is damaged: get it again")
+    return ContainerError(problem, where=where, fix="get the file again: it is damaged")
 
 
 def _directory(source: MappedFile) -> tuple[int, int, int, int]:
