@@ -50,7 +50,7 @@ def test_float_io_converts_inside_and_computes_the_same() -> None:
     assert types(edited) == ["Quantize", *types(model), "Dequantize"]
     first = edited.main.ops[0]
     assert first.outputs[0].encoding == model.main.inputs[0].encoding
-    assert first.origin.reason == "use_float_io: 'x' is float32 outside, ufixed8 in the graph"
+    assert first.origin.reason == "use_float_io: 'x' is float32 in your application, ufixed8 in the graph"
     np.testing.assert_array_equal(CpuSession(edited).run(FEEDS)["y"], CpuSession(model).run(FEEDS)["y"])
 
 
@@ -115,17 +115,17 @@ def test_ops_of_users_are_no_conversions_whatever_their_names() -> None:
     model = neurons(dt.FLOAT32, dt.UFIXED8, dt.UFIXED8, dt.FLOAT32, encoding=ScaleOffset(0.5, -10))
     for op in model.main.ops:
         op.package = "Pkg"
-    with pytest.raises(ConstraintError, match="the model does not state its range"):
+    with pytest.raises(ConstraintError, match="the model does not state the range"):
         edit(model, buffer_data_type="t0=fixedPoint8")
-    with pytest.raises(ConstraintError, match="the model does not state its range"):
+    with pytest.raises(ConstraintError, match="the model does not state the range"):
         edit(model, buffer_data_type="t3=fixedPoint8")
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"t0": "fixedPoint8"}, "'t0' is float32, and the model does not state its range"),
-        ({"t1": "fixedPoint16"}, "'t1' is float32, and the model does not state its range"),
+        ({"t0": "fixedPoint8"}, "'t0' is float32, but the model does not state the range of its values"),
+        ({"t1": "fixedPoint16"}, "'t1' is float32, but the model does not state the range of its values"),
         ("t0:float32", "not of the form name=type"),
         ("t0=float32,t0=fixedPoint8", "two types for 't0'"),
         ({"t0": "fixedPoint"}, "unknown type 'fixedPoint'"),

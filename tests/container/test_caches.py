@@ -44,10 +44,10 @@ def test_time_is_added():
 @pytest.mark.parametrize(
     ("soc", "binary", "entry", "problem"),
     [
-        ("sm8550", BINARY[:-1], ENTRY, "has 99 bytes, its header needs 100"),
+        ("sm8550", BINARY[:-1], ENTRY, "has 99 bytes, but its header needs 100"),
         ("sm8550", b"", ENTRY, "less than its header"),
         ("sm8550", BINARY, {"header": 1}, "is listed without version"),
-        ("a.b", BINARY, ENTRY, "does not name a SoC"),
+        ("a.b", BINARY, ENTRY, "has a name that is not a SoC"),
         ("sm8650", BINARY, ENTRY, "named after sm8650, which has the id 57, but was compiled for the id 43"),
     ],
 )
@@ -135,9 +135,12 @@ def test_equal_weights_are_stored_once():
 @pytest.mark.parametrize(
     ("shared", "said"),
     [
-        (SHARED | {"htp.shared.weights.<h>": raw_data(b"other!!")}, "already with other content"),
-        (SHARED | {"htp.shared.weights.<h>": raw_data(b"other")}, "already with other content"),
-        (SHARED | {"htp.metadata.shared_weights.<g>_metadata": raw_data(b"")}, "describes no weights"),
+        (SHARED | {"htp.shared.weights.<h>": raw_data(b"other!!")}, "already in the model"),
+        (SHARED | {"htp.shared.weights.<h>": raw_data(b"other")}, "already in the model"),
+        (
+            SHARED | {"htp.metadata.shared_weights.<g>_metadata": raw_data(b"")},
+            "describes weights that are missing",
+        ),
     ],
 )
 def test_other_weights_of_the_same_name_are_refused(shared, said):

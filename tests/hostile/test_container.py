@@ -320,7 +320,7 @@ BROKEN = {
             )
         ]
     },
-    "impossible values .0 blocks": {
+    "impossible values .a channel needs": {
         "tensors": [
             tensor(
                 dims=(1,),

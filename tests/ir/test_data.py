@@ -54,7 +54,7 @@ def test_a_range_is_written_to_files_without_a_descriptor(weight):
 
 @pytest.mark.parametrize(("offset", "shape"), [(-4, (1,)), (104, (1,)), (12, (2, 3, 4)), (0, (2**62,))])
 def test_a_range_outside_the_file_is_refused(mapped, offset, shape):
-    with pytest.raises(ModelError, match="of a file of 104 bytes") as caught:
+    with pytest.raises(ModelError, match="has 104 bytes, but the model needs") as caught:
         MappedData(mapped, offset, shape, "<f4")
     assert "weights.bin" in caught.value.where
 

@@ -63,7 +63,7 @@ def test_encodings_hold_float32_scales():
     assert ir.AxisScaleOffset(0, (0.1, 0.2)).offsets == (0, 0)
     assert ir.AxisScaleOffset(0, (0.1,)) == ir.AxisScaleOffset(0, (float(np.float32(0.1)),), (0,))
     assert ir.BlockScaleOffset((1, 2), (0.1, 0.2)).offsets == (0, 0)
-    with pytest.raises(ValueError, match="2 scales but 1 offsets"):
+    with pytest.raises(ValueError, match="2 scales need as many offsets, not 1"):
         ir.AxisScaleOffset(0, (0.1, 0.2), (0,))
 
 

@@ -53,7 +53,7 @@ def test_what_cannot_be_resolved_is_told(blend):
         resolve(blend.opdefs[0], blend, "GPU")
     bare = replace(blend, supplements=())
     with pytest.raises(
-        ModelError, match=r"data type of 'in\[0\]' is BACKEND_SPECIFIC; no supplement resolves it for CPU"
+        ModelError, match=r"data type of 'in\[0\]' is BACKEND_SPECIFIC; no supplement states it for CPU"
     ):
         resolve(blend.opdefs[0], bare, "CPU")
     table = replace(

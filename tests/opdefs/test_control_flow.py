@@ -54,7 +54,7 @@ def test_parameters():
             "parameter 'else_graph' names a graph: there is no graph 'main_els'",
             "nearest: main_else, main_then, main",
         ),
-        ("its parameters are then_graph and else_graph: found more", "remove the others"),
+        ("its parameters are then_graph and else_graph: found more", "remove the other parameters"),
     ]
     assert only(model_without("else_graph")).problem == "parameter 'else_graph' names a graph: found none"
 
@@ -107,7 +107,7 @@ def test_open_extents_fit_any():
 def test_inputs_cannot_be_left_out():
     model = if_model()
     model.main.set_inputs(caller(model), [caller(model).inputs[0], None])
-    assert only(model).problem == "no input is missing: input 1 is"
+    assert only(model).problem == "all inputs are needed: input 1 is missing"
     model.main.set_inputs(caller(model), [])
     assert "the op has no inputs" in only(model).problem
 

@@ -11,7 +11,7 @@ def test_each_constraint_is_told_with_its_line():
     report = rule_report(opdefs.parse_collection(data, "f.xml"), opdefs.collection_lines(data, "f.xml"))
     told = {
         "rank(in[0]) = 4": "input 'in[0]': enforced",
-        "gain &lt; top": "parameter 'gain': documentation, as 'top' is not a name of the op",
+        "gain &lt; top": "parameter 'gain': documentation only, because 'top' is not a name of the op",
         "of a modest rank": "input 'in[0]' for HTP: documentation",
         "shape(in[0])[0] = 1": "input 'in[0]' for HTP: enforced",
     }

@@ -209,7 +209,7 @@ def test_block_encodings():
         (AxisScaleOffset(0, (1.0,) * 3), "3 scales along axis 0"),
         (AxisScaleOffset(5, (1.0,) * 2), "along axis 5"),
         (BlockScaleOffset((1, 3), (1.0,)), "do not divide"),
-        (BlockScaleOffset((1, 2), (1.0,)), "1 block scales for 4 blocks"),
+        (BlockScaleOffset((1, 2), (1.0,)), "4 blocks need a scale each"),
         (BlockwiseExpansion(0, (1, 1), (0, 0), 3, 4, (1,) * 6), "do not fit"),
     ],
 )

@@ -54,7 +54,7 @@ def parsed(value: str | Sequence[str]) -> tuple[str, str]:
     source, target = [*words, "bgr", "bgr"][:2]
     is_image = words not in ([word] for word in _NO_IMAGE)
     if is_image and (len(words) not in (1, 2) or source in _NO_IMAGE or target not in ("bgr", "rgb", source)):
-        fix = "give two encodings, your images' and the network's, like nv12 rgb"
+        fix = "give the encoding of your images, then the encoding of the network, like nv12 rgb"
         raise UsageError(f"{' '.join(words)!r} is not a pair of colour encodings", fix=fix)
     return (source, target) if is_image and source != target else ("other", "other")
 
@@ -100,7 +100,7 @@ def decode(entry: Entry, port: Port) -> None:
     if height % 2 or width % 2:
         raise ConstraintError(
             f"{port.name!r} is {height} by {width}: {source} requires even heights and widths",
-            fix=f"feed a larger image and crop it with {spell('input_crop')}",
+            fix=f"pass a larger image, and crop it with {spell('input_crop')}",
         )
     if port.desired_layout is not None:
         raise ConstraintError(
@@ -162,11 +162,10 @@ def check_image(entry: Entry, option: str) -> None:
     tensor = entry.tensor
     if entry.layout != "NHWC" or tensor.dynamic_axes:
         raise ConstraintError(
-            f"{option}: {tensor.name!r} is {entry.layout or 'of unknown layout'}, "
-            f"{list(tensor.shape)}{' with dynamic dimensions' if tensor.dynamic_axes else ''}; xdlc needs "
-            "an image of known size",
-            fix=f"state the axes, {spell('input_layout')} {quote(tensor.name)} NHWC or NCHW, and "
-            "bind dynamic axes",
+            f"{option} needs an image of fixed size: {tensor.name!r} is {entry.layout or 'without layout'}, "
+            f"{list(tensor.shape)}{' with dynamic dimensions' if tensor.dynamic_axes else ''}",
+            fix=f"set the layout, {spell('input_layout')} {quote(tensor.name)} NHWC or NCHW, and "
+            f"the sizes of dynamic axes with {spell('input_dims')}",
         )
 
 
@@ -180,6 +179,6 @@ def _checked_channels(entry: Entry, target: str) -> int:
     if tensor.shape[axis] != len(_PIXELS[target]) or axis in tensor.dynamic_axes:
         raise ConstraintError(
             f"{tensor.name!r} has {tensor.shape[axis]} channels, but {target} has {len(_PIXELS[target])}",
-            fix=f"omit {spell('input_encoding')}, or state the layout: {spell('input_layout')}",
+            fix=f"omit {spell('input_encoding')}, or set the right layout with {spell('input_layout')}",
         )
     return axis

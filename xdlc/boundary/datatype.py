@@ -119,7 +119,7 @@ def settle(graph: Graph, tensor: Tensor, port: Port) -> None:
     if port.is_input and requested.kind == "int" and tensor.dtype.kind in ("uint", "bool"):
         raise ConstraintError(
             f"{tensor.name!r} is {tensor.dtype}, which cannot hold negative numbers of {requested}",
-            fix="use an unsigned type, or keep its type",
+            fix=f"request an unsigned type, or keep the type {tensor.dtype}",
         )
     if port.is_input and requested is dt.UINT8 and tensor.dtype.is_float:
         # HTP casts int32 to float32, but makes 0 and 1 of bytes (emulation of SDK 2.51, v69 to v79).
@@ -163,7 +163,7 @@ def _check_numbers(graph: Graph, port: Tensor, wanted: DType) -> None:
         raise ConstraintError(
             f"{port.name!r} holds {port.dtype}, which {wanted} cannot store",
             where=f"graph {graph.name!r}",
-            fix="keep its type",
+            fix=f"keep the type {port.dtype}",
         )
 
 
@@ -177,7 +177,7 @@ def _set_type(
     if dtype.is_fixed:
         _check_numbers(graph, port, dtype)
         encoding = requested or _encoding(graph, port, dtype)
-    reason = f"{flag}: {port.name!r} is {dtype} outside, {port.dtype} in the graph"
+    reason = f"{flag}: {port.name!r} is {dtype} in your application, {port.dtype} in the graph"
     inner = split(graph, port)
     port.dtype, port.encoding = dtype, encoding
     is_input = port in graph.inputs
@@ -237,9 +237,9 @@ def _encoding(graph: Graph, port: Tensor, dtype: DType) -> ScaleOffset:
     fixed = port if port.dtype.is_fixed else _quantized(graph, port)
     if fixed is None or not isinstance(fixed.encoding, ScaleOffset):
         raise ConstraintError(
-            f"{port.name!r} is {port.dtype}, and the model does not state its range",
+            f"{port.name!r} is {port.dtype}, but the model does not state the range of its values",
             where=f"graph {graph.name!r}",
-            fix=f"quantize the model first, state its range with {spell('custom_io')}, or keep {port.dtype}",
+            fix=f"quantize the model first, set the range with {spell('custom_io')}, or keep {port.dtype}",
         )
     if fixed.dtype is dtype:
         return fixed.encoding

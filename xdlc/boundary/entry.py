@@ -108,7 +108,7 @@ def split(graph: Graph, port: Tensor) -> Tensor:
         raise ConstraintError(
             f"{port.name!r} is both input and output, so it cannot be converted",
             where=f"graph {graph.name!r}",
-            fix="do not change it",
+            fix="omit the options that change it",
         )
     name = graph.unique_name(f"{port.name}_inner")
     inner = Tensor(name, port.shape, port.dtype, port.encoding, dynamic_axes=port.dynamic_axes)

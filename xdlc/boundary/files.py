@@ -101,11 +101,11 @@ def _add(entry: Node, table: dict[str, Any], is_input: bool | None, scope: Scope
             config.requests.append(Request(where, name, is_input, "quantization", ScaleOffset(scale, offset)))
         except ValueError:
             text = f"Scale (above 0) and Offset (a whole number) require each other, without {_UNDEFINED}"
-            scope.report(entry.path, text, "write both, like Scale: 0.0078125 and Offset: -128, or none")
+            scope.report(entry.path, text, "write both, like Scale: 0.0078125 and Offset: -128, or omit both")
     shape = values.pop("shape", "").strip("[]()").replace(" ", "")
     if shape:
         if not all(size.isdecimal() and len(size) < 10 for size in shape.split(",")):
-            scope.report(entry.path, f"{shape[:40]!r} is not a shape", "write it like 1,3,224,224")
+            scope.report(entry.path, f"{shape[:40]!r} is not a shape", "write a shape like 1,3,224,224")
         else:
             config.shapes[name] = tuple(map(int, shape.split(",")))
     for field, value in values.items():
@@ -145,7 +145,7 @@ class _Loader(yaml.BaseLoader):  # type: ignore[misc]
         seen: set[str] = set()
         for key, _ in node.value:
             if str(key.value) in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} twice", key.start_mark)
+                raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} repeats", key.start_mark)
             seen.add(str(key.value))
         found = super().construct_mapping(node, deep=True)
         return {key: value for key, value in found.items() if value not in _EMPTY}
@@ -156,7 +156,7 @@ def _loaded(path: Path, where: str) -> Any:
     fix = "start from the file that `--dump_custom_io_config_template` or `--dump_config_template` writes"
     try:
         if len(content) > MOST_BYTES:
-            raise yaml.YAMLError(f"more than {MOST_BYTES} bytes")
+            raise yaml.YAMLError(f"it has more than {MOST_BYTES} bytes")
         depth = 0
         for event in yaml.parse(content, Loader=yaml.BaseLoader):
             depth += isinstance(event, yaml.CollectionStartEvent)

@@ -57,7 +57,7 @@ def stated(tensor: Tensor, port: Port, noted: str | None, assumed: str | None, n
         found = pairs[0][assumed == "last"]
         _check_rank(tensor, found)
         option = f"{spell('input_layout' if port.is_input else 'output_layout')} {tensor.name}"
-        notify(f"the layout of {tensor.name!r} is not stated: {found} is assumed; {option} sets it")
+        notify(f"the model states no layout of {tensor.name!r}: xdlc assumes {found}; {option} sets another")
         return found
     if port.layout == "NONTRIVIAL":
         return None
@@ -65,7 +65,7 @@ def stated(tensor: Tensor, port: Port, noted: str | None, assumed: str | None, n
     if noted is not None and noted != port.layout:
         option = "desired_input_layout" if port.is_input else "desired_output_layout"
         advice = f"{spell(option)} sets the layout for your application"
-        notify(f"{tensor.name!r} is {port.layout} by the option, but {noted} by the model; {advice}")
+        notify(f"{tensor.name!r} has layout {port.layout} by the option, but {noted} by the model; {advice}")
     return port.layout
 
 
@@ -107,15 +107,17 @@ def order(tensor: Tensor, have: str | None, want: str) -> tuple[int, ...]:
     """
     _check_rank(tensor, want)
     if isinstance(tensor.encoding, AxisScaleOffset):
-        raise ConstraintError(f"{tensor.name!r} has an encoding for each channel", fix="keep its layout")
+        raise ConstraintError(
+            f"{tensor.name!r} has a scale per channel in this layout", fix="keep the layout"
+        )
     if have is None:
         raise ConstraintError(
-            f"the layout of {tensor.name!r} is not stated, so it cannot become {want}",
+            f"the model states no layout of {tensor.name!r}, so xdlc cannot change it to {want}",
             fix=f"add {spell('input_layout')} or {spell('output_layout')} {quote(tensor.name)} LAYOUT",
         )
     if sorted(have) != sorted(want):
         raise ConstraintError(
-            f"{tensor.name!r} is {have}, which has other axes than {want}",
+            f"{tensor.name!r} is {have}, whose axes are not the axes of {want}",
             fix=f"use one of {', '.join(word for word in WORDS if sorted(word) == sorted(have))}",
         )
     return tuple(have.index(letter) for letter in want)
@@ -139,7 +141,7 @@ def change(graph: Graph, port: Tensor, have: str | None, want: str | None) -> st
     port.shape = tuple(inner.shape[axis] for axis in axes)
     port.dynamic_axes = tuple(place for place, axis in enumerate(axes) if axis in inner.dynamic_axes)
     back = [axes.index(axis) for axis in range(len(axes))]
-    reason = f"layout: {port.name!r} is {want} outside, {have} in the graph"
+    reason = f"layout: {port.name!r} is {want} in your application, {have} in the graph"
     perm = u32s(back if port in graph.inputs else axes)
     connect(graph, port, inner, "Transpose", reason, {"perm": perm})
     return want
@@ -149,6 +151,6 @@ def _check_rank(tensor: Tensor, wanted: str) -> None:
     if tensor.rank != len(wanted):
         near = ", ".join(word for word in _OF_LETTERS if len(word) == tensor.rank)
         raise ConstraintError(
-            f"{tensor.name!r} has {tensor.rank} axes, {list(tensor.shape)}: {wanted} has {len(wanted)}",
-            fix=f"use {f'one of {near}, or ' if near else ''}NONTRIVIAL, which keeps its layout",
+            f"{tensor.name!r} has {tensor.rank} axes, {list(tensor.shape)}, but {wanted} has {len(wanted)}",
+            fix=f"use {f'one of {near}, or ' if near else ''}NONTRIVIAL, which keeps the axes",
         )

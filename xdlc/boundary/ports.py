@@ -205,7 +205,7 @@ def _choose(given: list[Request], chosen: dict[tuple[str, str], Request], proble
     for request in given:
         other = chosen.setdefault((request.name, request.field), request)
         if other.value != request.value:
-            problem = f"{request.name!r} has two values: {request.value} here, {other.value} by {other.where}"
+            problem = f"{request.name!r} has two values: {request.value}, but {other.value} by {other.where}"
             problems.append(UsageError(problem, where=request.where, fix="keep one value"))
 
 
@@ -227,7 +227,7 @@ def _preserve(
     ):
         kind, *names = str(text).replace(",", " ").split() or [""]
         if kind not in ("", *_PRESERVED):
-            fix = "write layout or datatype, then names, or omit the option"
+            fix = "write layout or datatype, then names of inputs and outputs, or omit the option"
             raise UsageError(f"{option} cannot keep {kind!r}", fix=fix)
         raise_all([_unknown(name, option, port_names) for name in names if name not in port_names])
         fields = [field for each in _PRESERVED if kind in ("", each) for field in _PRESERVED[each]]
@@ -250,9 +250,9 @@ def _contradictions(port: Port) -> list[XdlcError]:
     problem, dtype = None, port.dtype
     if port.kind == "opaque" and (port.is_image or port.desired_layout or port.dtype):
         problem, fix = (
-            "is opaque, so xdlc passes it on unchanged",
-            "omit its type opaque, or the options that change it",
+            "is opaque, but other options change it",
+            "omit the type opaque, or the options that change the input",
         )
     elif port.quantization and not (dtype and (dtype.is_fixed or (dtype.is_integer and dtype.bits <= 16))):
-        problem, fix = "has a scale and an offset, but no integer type of 8 or 16 bits", "add one"
+        problem, fix = "has a scale and an offset, but no type of 8 or 16 bits", "add a type like uint8"
     return [UsageError(f"{port.name!r} {problem}", fix=fix)] if problem else []

@@ -56,7 +56,7 @@ def parsed_resize(value: str | Sequence[Any]) -> Resize:
     mode = words.pop() if len(words) > 2 else "bilinear"
     size = _whole(words, 1)
     if len(size) != 2 or mode not in _OPS:
-        fix = "give height and width, and bilinear or nearest, like 480,640 nearest"
+        fix = "give height, width and a mode (bilinear or nearest), like 480,640 nearest"
         raise UsageError(f"{value!r} is not a size and a mode", fix=fix)
     return Resize(*size, mode)
 
@@ -74,7 +74,7 @@ def parsed_crop(value: str | Sequence[int]) -> Crop:
     words = _words(value)
     size, start = _whole(words[-2:], 1), _whole(words[:-2], 0)
     if len(size) != 2 or len(start) != len(words) - 2 or len(start) not in (0, 2):
-        fix = "give height and width of your image, or top, left, height and width"
+        fix = "give height and width of your image, like 480,640, or top, left, height and width"
         raise UsageError(f"{value!r} is not a size of an image", fix=fix)
     return Crop(*size, (start[0], start[1]) if start else None)
 
@@ -106,7 +106,7 @@ def resize(entry: Entry, port: Port) -> None:
     check_image(entry, f"{spell('input_resize')} {quote(port.name)}")
     if (tensor.dtype.is_integer or tensor.dtype.kind == "bool") and resized.mode == "bilinear":
         raise ConstraintError(
-            f"{port.name!r} holds {tensor.dtype}, and bilinear resizing would round it",
+            f"{port.name!r} holds {tensor.dtype}, but bilinear resizing needs float values",
             fix=f"use {spell('input_resize')} {quote(port.name)} {resized.height},{resized.width} nearest",
         )
     inner = entry.open()
@@ -135,8 +135,8 @@ def crop(entry: Entry, port: Port) -> None:
     if min(top, left) < 0 or top + height > cropped.height or left + width > cropped.width:
         raise ConstraintError(
             f"{spell('input_crop')} {quote(port.name)}: {height}x{width} from row {top}, column "
-            f"{left} exceeds {cropped.height}x{cropped.width}",
-            fix="state the size of your image, then the size of the part",
+            f"{left} exceeds your image of {cropped.height}x{cropped.width}",
+            fix="give a larger height and width of your image, or a smaller top and left",
         )
     entry.open()
     tensor.shape = (batch, cropped.height, cropped.width, channels)

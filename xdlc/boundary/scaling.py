@@ -37,7 +37,7 @@ def parsed(value: str | float | Sequence[float]) -> tuple[float, ...]:
     except (TypeError, ValueError):
         numbers = numpy.asarray([numpy.nan])
     if not 0 < numbers.size <= _MOST or not (abs(numbers) < _LARGEST).all():
-        fix = "give a number, or one for each channel like 123.7,116.3,103.5"
+        fix = "give one number, or a number for each channel, like 123.7,116.3,103.5"
         raise UsageError(f"{value!r} is not a list of finite numbers", fix=fix)
     return tuple(numbers.tolist())
 
@@ -61,12 +61,12 @@ def scale(entry: Entry, port: Port) -> None:
         to_float(entry.graph, entry.tensor)
         if not entry.tensor.dtype.is_float:
             raise ConstraintError(
-                f"{port.name!r} holds {entry.tensor.dtype}, and a {name} would make them floats",
+                f"{port.name!r} holds {entry.tensor.dtype}, but a {name} needs float values",
                 fix=f"omit {spell(f'input_{name}')} {port.name}",
             )
         constant = _constant(entry, name, numbers, neutral)
         entry.open_numbers()
-        reason = f"input_{name}: you pass {port.name!r} before (x - mean) * scale"
+        reason = f"input_{name}: you pass {port.name!r} x, the DLC computes (x - mean) * scale"
         params = {"operation": u32(operation)}
         entry.close("ElementWiseBinary", [entry.tensor, constant], params, reason=reason)
     entry.notes[:0] = notes
@@ -82,14 +82,16 @@ def _constant(entry: Entry, name: str, numbers: Sequence[float], neutral: float)
             raise ConstraintError(
                 f"{spell(f'input_{name}')} has {len(numbers)} numbers, but {port.name!r} has "
                 f"{len(order)} channels",
-                fix="give one number, or one for each channel",
+                fix="give one number, or a number for each channel",
             )
         shape = [-1] + [1] * (port.rank - 1 - axis)
         held = dict(zip(order, numbers, strict=True))
         numbers = [held.get(place, neutral) for place in range(port.shape[axis])]
     array = numpy.asarray(numbers, port.dtype.numpy)
     if not numpy.isfinite(array).all():
-        raise ConstraintError(f"{spell(f'input_{name}')} of {port.name!r} exceeds {port.dtype}")
+        raise ConstraintError(
+            f"{spell(f'input_{name}')} of {port.name!r} is outside the range of {port.dtype}"
+        )
     return static(entry.graph.unique_name(f"{port.name}_{name}"), array.reshape(shape))
 
 
@@ -105,6 +107,6 @@ def channel_axis(entry: Entry) -> int:
             return held.index(letter)
     name = entry.tensor.name
     raise ConstraintError(
-        f"the channel axis of {name!r}, {list(entry.tensor.shape)}, is not stated",
-        fix=f"state the axes: {spell('input_layout')} {quote(name)} NHWC, or another layout",
+        f"the model does not state the channel axis of {name!r}, {list(entry.tensor.shape)}",
+        fix=f"set the layout: {spell('input_layout')} {quote(name)} NHWC, or another layout",
     )

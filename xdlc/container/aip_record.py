@@ -164,7 +164,7 @@ class _Reader:
         return AipRecord(_version(version), _version(compiler), flavour, sections, _version(unknown))
 
     def fail(self, problem: str) -> ContainerError:
-        return ContainerError(problem, where=self.where, fix="the record is damaged: get the file again")
+        return ContainerError(problem, where=self.where, fix="get the file again: the record is damaged")
 
     def take(self, form: struct.Struct, what: str) -> tuple[Any, ...]:
         self.items += 1
@@ -187,7 +187,9 @@ class _Reader:
             raise self.fail(f"announces {count} buffers in {described} bytes")
         buffers = tuple([self.buffer(Engine(engine)) for _ in range(count)])
         if self.position != end:
-            raise self.fail(f"describes buffers in {described} bytes, but they end {self.position - end} off")
+            raise self.fail(
+                f"describes buffers in {described} bytes, but the buffers end {self.position - end} bytes off"
+            )
         return Section(Engine(engine), first, last, buffers, self.bytes(compiled, "binary"))
 
     def buffer(self, engine: Engine) -> AipBuffer:

@@ -135,7 +135,7 @@ def expect_sums(source: MappedFile, entries: Iterable[Entry]) -> None:
 
 
 def _damaged(where: str, problem: str) -> ContainerError:
-    return ContainerError(problem, where=where, fix="the file is damaged: get it again")
+    return ContainerError(problem, where=where, fix="get the file again: it is damaged")
 
 
 def _directory(source: MappedFile) -> tuple[int, int, int, int]:
@@ -248,7 +248,8 @@ class ArchiveWriter:
         raw = name.encode("utf-8")
         if name in self._written or not raw or len(raw) > 0xFFFF or "\0" in name:
             raise ContainerError(
-                f"cannot name an entry {name!r}", fix="use a short name of its own for each record"
+                f"cannot name an entry {name!r}",
+                fix="give each record a short name, and no two records one name",
             )
         size = sum(part.nbytes if isinstance(part, TensorData) else len(part) for part in parts)
         header = LOCAL.size + len(raw) + EXTRA64.size

@@ -97,7 +97,7 @@ def damage(data: TensorData) -> str | None:
     fields = HEADER.unpack(data.content()[: HEADER.size])
     described, offset, size = fields[4:]
     if HEADER.size + described > offset or offset + size > data.nbytes:
-        return f"has {data.nbytes} bytes, its header needs {max(offset + size, HEADER.size + described)}"
+        return f"has {data.nbytes} bytes, but its header needs {max(offset + size, HEADER.size + described)}"
     return None
 
 
@@ -192,7 +192,7 @@ def add_cache(
     described.setdefault("timestamp", timestamp())
     problem = Cache(name, soc, described, record).problem
     if not _soc(name):
-        problem = "does not name a SoC in one word"
+        problem = "has a name that is not a SoC in one word"
     if problem:
         raise ContainerError(
             problem, where=f"cache {name!r}", fix="compile it again; a damaged cache hides all other caches"
@@ -209,7 +209,7 @@ def _add_shared(model: Model, cache: str, shared: Mapping[str, TensorData]) -> N
         held = model.records.get(name)
         if held is not None and not _equal(held, data):
             raise ContainerError(
-                "is in the model already with other content",
+                "is already in the model, with different content",
                 where=f"record {name!r}",
                 fix=f"prepare all SoCs again with {spell('overwrite_cache_records', True)}",
             )
@@ -218,7 +218,7 @@ def _add_shared(model: Model, cache: str, shared: Mapping[str, TensorData]) -> N
             relations[DESCRIPTION.format(name.removeprefix(WEIGHTS))] = [name]
     unknown = [name for name in shared if not name.startswith(WEIGHTS) and name not in relations]
     if unknown:
-        raise ContainerError("describes no weights that come with it", where=f"record {unknown[0]!r}")
+        raise ContainerError("describes weights that are missing", where=f"record {unknown[0]!r}")
     model.records.update(shared)
     listed = model.metadata.get("relations", [])
     known = {item.get("parentRecordName") for item in listed}

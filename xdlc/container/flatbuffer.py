@@ -125,7 +125,7 @@ class _Decoder:
         self.strings: dict[int, str] = {}
 
     def fail(self, problem: str) -> ContainerError:
-        return ContainerError(problem, where=self.where, fix="the file is damaged: get it again")
+        return ContainerError(problem, where=self.where, fix="get the file again: it is damaged")
 
     def cut(self, part: str) -> ContainerError:
         """Return the error for a part that exceeds the end of the data."""

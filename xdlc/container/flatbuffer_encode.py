@@ -170,7 +170,7 @@ class _Encoder:
             _STREAM_HEAD.size + data.nbytes + -data.nbytes % STREAM_ALIGNMENT for _, data in self.streams
         )
         if total >= LIMIT:
-            what = "the graphs' data take" if self.streams else "the graphs take"
+            what = "the data of the graphs need" if self.streams else "the graphs need"
             raise ContainerError(f"{what} {total} bytes, more than the 2 GiB of a flatbuffer", fix=fix)
         parts: list[Part] = [out]
         for slot, data in self.streams:
@@ -282,7 +282,5 @@ def _unfit(table: Table) -> ContainerError:
             try:
                 struct.pack(f"<{code}", number)
             except (struct.error, OverflowError):
-                return ContainerError(
-                    f"has the {field.name} {number!r}, which a DLC does not hold", where=what
-                )
-    return ContainerError("has a number that a DLC does not hold", where=what)
+                return ContainerError(f"has the {field.name} {number!r}, which a DLC cannot hold", where=what)
+    return ContainerError("has a number that a DLC cannot hold", where=what)

@@ -104,7 +104,8 @@ def timestamp() -> str:
         return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(int(epoch)))
     except (ValueError, OverflowError, OSError) as error:
         raise UsageError(
-            f"SOURCE_DATE_EPOCH is {epoch!r}, not a number of seconds", fix="unset or correct it"
+            f"SOURCE_DATE_EPOCH is {epoch!r}, not a number of seconds",
+            fix="unset SOURCE_DATE_EPOCH, or set a whole number like 1700000000",
         ) from error
 
 

@@ -104,7 +104,7 @@ def _open_params(
                     f"has bytes {extent.offset} to {extent.offset + extent.nbytes}, "
                     f"but the entry {DATA!r} has {data.size}",
                     where=name,
-                    fix="the file was cut short: get it again",
+                    fix="get the file again: it is truncated",
                 )
             return data.offset + extent.offset, extent.nbytes
 

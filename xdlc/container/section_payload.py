@@ -50,7 +50,7 @@ def read_subgraph(payload: bytes | memoryview, *, where: str) -> Graph:
         ContainerError: If it is of another version, damaged, or more than one graph.
     """
     if len(payload) < HEADER.size or not is_subgraph(payload):
-        raise ContainerError("is not a sub-graph of xdlc", where=where, fix=AGAIN)
+        raise ContainerError("is not a sub-graph that xdlc wrote", where=where, fix=AGAIN)
     _, version, _ = HEADER.unpack_from(payload)
     if version < VERSION:
         raise ContainerError(

@@ -140,7 +140,7 @@ def _version(source: MappedFile, entries: dict[str, Entry]) -> tuple[int, int] |
         raise ContainerError(f"starts with {magic:#06x} instead of {MAGIC:#06x}", where=where)
     if major < 3:
         raise ContainerError(
-            f"is of format {major}.{minor}; only 3.0, and 4.0 or newer, are known",
+            f"is of format {major}.{minor}; xdlc reads format 3.0, and 4.0 or newer",
             where=where,
             fix="convert the source model again",
             code="XD603",
@@ -201,8 +201,8 @@ def save(model: Model, path: str | os.PathLike[str], *, version: str = FORMAT, c
             try:
                 file.parent.mkdir(exist_ok=True)
             except OSError as error:
-                problem = f"cannot be made: {error.strerror}"
-                raise StorageError(problem, where=str(file.parent), fix="check the folder") from error
+                problem = f"cannot be created: {error.strerror}"
+                raise StorageError(problem, where=str(file.parent), fix="use an existing folder") from error
             replace_file(file, content)
         replace_file(path, _writer(model, version, crc=crc))
 

@@ -55,7 +55,7 @@ def _definitions(content: bytes, record: str, package: str) -> Collection:
             fix=_FIX,
         ) from error
     if collection.package != package:
-        raise ContainerError(f"is of package {collection.package!r}", where=where, fix=_FIX)
+        raise ContainerError(f"defines the ops of package {collection.package!r}", where=where, fix=_FIX)
     return collection
 
 

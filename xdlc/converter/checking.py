@@ -239,7 +239,9 @@ def uncovered(
             known = {node.type for node in model.graph.all_nodes()}
             known.update(type for _, type in model.handlers.inner_types())
             problem = f"the model has no node {name} without a definition"
-            raise UsageError(problem, where=str(path), fix=nearest_names(name, sorted(known)) or "omit it")
+            raise UsageError(
+                problem, where=str(path), fix=nearest_names(name, sorted(known)) or "omit the name"
+            )
     listed = {node.where for node in nodes}
     others = [problem for problem in diagnostics.problems if problem.where not in listed]
     return [_completed(node, specs) for node in nodes], others

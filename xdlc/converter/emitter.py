@@ -204,7 +204,7 @@ class Emitter:
         count = math.prod(dims)
         if self._laid_out + count > TABLES_LIMIT:
             raise UnsupportedOp(
-                f"needs a table of {count} elements, after {self._laid_out} elements of others"
+                f"needs a table of {count} elements; other tables already have {self._laid_out}"
             )
         self._laid_out += count
 

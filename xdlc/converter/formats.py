@@ -43,7 +43,7 @@ class Format:
 
 _EXPORT = "`torch.export.save(torch.export.export(model.eval(), inputs), 'model.pt2')`"
 _TORCH = f"export the source network: {_EXPORT}"
-_WEIGHTS = f"load it into its network and export that: {_EXPORT}"
+_WEIGHTS = f"load the weights into their network, and export it: {_EXPORT}"
 _BUILD = "build a language model: `xdlc llm build FOLDER -o BUNDLE`"
 _AGAIN = "get the model file itself"
 _SOURCE = "convert the model that it came from"
@@ -81,7 +81,7 @@ CAFFE_WEIGHTS = Format(
     "weights of a Caffe net",
     "pass the net as text, and these as weights: `xdlc convert NET.prototxt --weights FILE`",
 )
-CAFFE_SOLVER = Format("a Caffe solver, which has no layers", "pass the net that it names")
+CAFFE_SOLVER = Format("a Caffe solver, which has no layers", "pass the net that the solver names")
 CAFFE2 = Format(
     "a Caffe2 network",
     "convert it: `xdlc convert FILE --weights INIT_NET.pb --input-dim INPUT 1,3,224,224`",

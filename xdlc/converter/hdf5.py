@@ -29,7 +29,7 @@ _SECONDS = 2.0
 _BYTES_PER_SECOND = 2e7
 _LATEST = 10
 """How much longer a file may take than its processor time."""
-AGAIN = "the file is damaged: get it again, or save the model again"
+AGAIN = "get the file or save the model again: the file is damaged"
 _MEMORY = 1 << 29
 """Bytes of memory that it may use."""
 _WORKER = SharedWorker("xdlc.converter.hdf5")

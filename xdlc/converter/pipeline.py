@@ -99,7 +99,7 @@ class Options:
         if self.unroll_loops < 0:
             raise UsageError(
                 f"{spell('unroll_loops')} is {self.unroll_loops}",
-                fix="give a number, from 0 on",
+                fix="give a whole number, 0 or more",
             )
         if self.random not in (None, AS_INPUT):
             raise UsageError(f"random is {self.random!r}", fix=f"omit the option, or use {AS_INPUT!r}")

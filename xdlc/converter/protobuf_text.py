@@ -25,7 +25,7 @@ _DIGITS = 64
 """Characters of a number."""
 _LETTERS = 256
 """Characters of a name, and of a path of names."""
-_FIX = "correct the text there, or get the file again"
+_FIX = "correct the text at this place, or get the file again"
 _TOKEN = re.compile(
     r"""(?:\s++|\#[^\n]*+)*+
     (?: (?P<word>[A-Za-z_][A-Za-z0-9_./-]*+)

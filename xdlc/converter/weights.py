@@ -35,13 +35,13 @@ def mapped(
         raise ModelError(
             f"has {length} bytes of data, but {dtype.name}{list(shape)} needs {nbytes}",
             where=where,
-            fix="the file is damaged: get it again",
+            fix="get the file again: it is damaged",
         )
     if offset + nbytes > source.size:
         raise ModelError(
             f"needs bytes {offset} to {offset + nbytes} of {source.path.name}, which has {source.size}",
             where=where,
-            fix="the data file is truncated or belongs to another model: get it again",
+            fix="get the data file again: it is truncated or belongs to another model",
         )
     return ir.MappedData(source, offset, tuple(shape), dtype)
 

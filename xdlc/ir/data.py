@@ -218,7 +218,7 @@ class MappedFile:
             StorageError: If the file has become shorter, so that its pages cannot be read.
         """
         if self.file is not None and os.fstat(self.file.fileno()).st_size < self.size:
-            fix = "run it again when no process writes the file"
+            fix = "try again when no other process writes the file"
             raise StorageError("became shorter while it was read", where=str(self.path), fix=fix)
         return memoryview(self._map)[offset : offset + nbytes]
 
@@ -305,9 +305,9 @@ class MappedData(TensorData):
         self.dtype = numpy.dtype(dtype)
         if offset < 0 or offset + self.nbytes > source.size:
             raise ModelError(
-                f"needs bytes {offset} to {offset + self.nbytes} of a file of {source.size} bytes",
+                f"has {source.size} bytes, but the model needs bytes {offset} to {offset + self.nbytes}",
                 where=str(source.path),
-                fix="the file is truncated or belongs to another model: get it again",
+                fix="get the file again: it is truncated or belongs to another model",
             )
 
     @property

@@ -243,5 +243,5 @@ def block_grid(encoding: BlockScaleOffset, shape: Sequence[int]) -> tuple[int, .
         raise ValueError(f"blocks of {list(block)} do not divide shape {list(shape)}")
     grid = tuple(n // b for n, b in zip(shape, block, strict=True))
     if math.prod(grid) != len(encoding.scales):
-        raise ValueError(f"{len(encoding.scales)} block scales for {math.prod(grid)} blocks")
+        raise ValueError(f"{math.prod(grid)} blocks need a scale each, not {len(encoding.scales)} scales")
     return grid

@@ -169,5 +169,5 @@ def from_numpy(dtype: np.dtype[Any] | type) -> DType:
     found = numpy.dtype(dtype)
     name = {"bool": "bool8"}.get(found.name, found.name)
     if name not in BY_NAME:
-        raise TypeError(f"no QNN data type for numpy {found}")
+        raise TypeError(f"QNN has no data type for numpy {found}")
     return BY_NAME[name]

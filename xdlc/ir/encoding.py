@@ -158,7 +158,7 @@ class AxisScaleOffset:
         object.__setattr__(self, "scales", _scales(self.scales))
         offsets = tuple(int(offset) for offset in self.offsets) or (0,) * len(self.scales)
         if len(offsets) != len(self.scales):
-            raise ValueError(f"{len(self.scales)} scales but {len(offsets)} offsets")
+            raise ValueError(f"{len(self.scales)} scales need as many offsets, not {len(offsets)}")
         object.__setattr__(self, "offsets", offsets)
 
 
@@ -180,7 +180,7 @@ class BlockScaleOffset:
 
     def __post_init__(self) -> None:
         if min(self.block_shape, default=1) < 1:
-            raise ValueError(f"blocks of shape {list(self.block_shape)}")
+            raise ValueError(f"blocks of shape {list(self.block_shape)} have no elements")
         object.__setattr__(self, "scales", floats(self.scales))
         zeros = Numbers("i", bytes(4 * len(self.scales)))
         object.__setattr__(self, "offsets", integers(self.offsets) if len(self.offsets) else zeros)
@@ -210,16 +210,16 @@ class BlockwiseExpansion:
 
     def __post_init__(self) -> None:
         if self.blocks_per_axis < 1:
-            raise ValueError(f"{self.blocks_per_axis} blocks in each channel")
+            raise ValueError(f"a channel needs at least 1 block, but has {self.blocks_per_axis}")
         if len(self.offsets) != len(self.scales):
-            raise ValueError(f"{len(self.scales)} scales but {len(self.offsets)} offsets")
+            raise ValueError(f"{len(self.scales)} scales need as many offsets, not {len(self.offsets)}")
         if (
             not 0
             <= min(self.block_scales, default=0)
             <= max(self.block_scales, default=0)
             < 1 << (8 << self.wide)
         ):
-            raise ValueError(f"block scales outside of {8 << self.wide} bits")
+            raise ValueError(f"a block scale does not fit {8 << self.wide} bits")
         object.__setattr__(self, "scales", _scales(self.scales))
 
 

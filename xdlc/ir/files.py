@@ -127,7 +127,7 @@ def open_file(path: PathLike) -> IO[bytes]:
             os.close(descriptor)
         if isinstance(error, UsageError):
             raise
-        fix = "write its content into a file, and name that" if error.strerror == _NO_FILE else _FIX_READ
+        fix = "write the content to a file, and pass it" if error.strerror == _NO_FILE else _FIX_READ
         raise StorageError(
             f"cannot be read: {error.strerror or error}", where=where, fix=fix, code="XD801"
         ) from error
@@ -216,7 +216,10 @@ def make_folder(folder: PathLike) -> None:
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
-        problem, fix = f"cannot be made: {error.strerror or error}", "choose a folder that you may write to"
+        problem, fix = (
+            f"cannot be created: {error.strerror or error}",
+            "choose a folder that you may write to",
+        )
         raise StorageError(problem, where=os.fspath(folder), fix=fix, code="XD802") from error
 
 

@@ -60,7 +60,7 @@ class Model:
             return graph
         raise ModelError(
             "the model holds no graph, only records",
-            fix="use the DLC that its caches were made from, or run a cache: "
+            fix="use the DLC from which xdlc prepared the caches, or run a cache: "
             f"{spell('run.runtime', 'htp')}; xdlc info lists the records",
         )
 

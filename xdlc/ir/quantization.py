@@ -87,7 +87,7 @@ def scale_and_offset(encoding: Encoding, shape: tuple[int, ...], *, where: str) 
     raise ModelError(
         "its encoding is a code book, which has no scales to multiply quantized values by",
         where=where,
-        fix="use the model before this quantization",
+        fix="use the model from before this quantization",
     )
 
 
@@ -170,7 +170,7 @@ def _expansion(encoding: BlockwiseExpansion, shape: tuple[int, ...], where: str)
     spread = shape[2] if by_channel else int(numpy.prod(shape)) // shape[axis]
     if blocks < 1 or spread % blocks or len(encoding.block_scales) != shape[axis] * blocks:
         raise ModelError(
-            f"{len(encoding.block_scales)} block scales, {blocks} a channel, do not fit shape {list(shape)}",
+            f"{len(encoding.block_scales)} block scales ({blocks} per channel) do not fit {list(shape)}",
             where=where,
             fix=_DAMAGED,
         )

@@ -59,7 +59,7 @@ def resolve(opdef: OpDef, collection: Collection, backend: str) -> OpDef:
         open_ = "data type" if not tensor.dtypes else "layout"
         if not tensor.dtypes or tensor.layout == BACKEND_SPECIFIC:
             raise ModelError(
-                f"{open_} of {tensor.name!r} is {BACKEND_SPECIFIC}; no supplement resolves it for {backend}",
+                f"{open_} of {tensor.name!r} is {BACKEND_SPECIFIC}; no supplement states it for {backend}",
                 where=where,
                 fix="add a supplement for the backend, or state it in the definition",
             )

@@ -56,7 +56,7 @@ def _conflicts(a: Collection, b: Collection) -> Iterator[tuple[str, str]]:
     package = f"package {a.package!r}"
     for title, one, other in (("Domain", a.domain, b.domain), ("Version", a.version, b.version)):
         if one != other:
-            fix = "make them the same, or name the packages differently"
+            fix = "use one {title} in both files, or give the packages different names"
             yield f"{package} has {title} {other!r}, but {one!r} in an earlier file", fix
     names = {op.name for op in a.opdefs}
     for op in b.opdefs:

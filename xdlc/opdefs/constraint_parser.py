@@ -200,7 +200,7 @@ class _Parser:
         if opening == "(" and closing == ")" and len(items) > 2:
             return self._node(start, "set", None, tuple(items))
         if len(items) != 2 or opening + closing == "()":
-            raise NotAnExpressionError(f"{opening}...{closing} of {len(items)}")
+            raise NotAnExpressionError(f"{opening}...{closing} needs 2 numbers, but has {len(items)}")
         return self._node(start, "range", opening + closing, tuple(items))
 
     def _is_place(self) -> bool:

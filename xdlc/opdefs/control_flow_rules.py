@@ -88,10 +88,11 @@ def _op_problems(op: Op, graphs: Graphs) -> Iterator[_Problem]:
     unknown = op.params.keys() - set(GRAPH_PARAMS[op.type])
     if unknown:
         keys = " and ".join(GRAPH_PARAMS[op.type])
-        yield f"its parameters are {keys}", f"found {', '.join(sorted(unknown))}", "remove the others"
+        extra = ", ".join(sorted(unknown))
+        yield f"its parameters are {keys}", f"found {extra}", "remove the other parameters"
     inputs = [tensor for tensor in op.inputs if tensor is not None]
     if len(inputs) != len(op.inputs):
-        yield "no input is missing", f"input {op.inputs.index(None)} is", "connect every input"
+        yield "all inputs are needed", f"input {op.inputs.index(None)} is missing", "connect every input"
         return
     if len(named) == 2:
         rules = _if_problems if op.type == IF else _while_problems
@@ -227,8 +228,8 @@ def _nesting_problems(looked_at: Sequence[Graph]) -> Iterator[ConstraintError]:
 
 def _too_much(graph: Graph, op: Op, depth: int, size: int) -> ConstraintError:
     if depth > MAX_DEPTH:
-        rule, found = f"graphs nest at most {MAX_DEPTH} deep", f"here they nest {depth} deep"
+        rule, found = f"graphs nest at most {MAX_DEPTH} deep", f"the graphs nest {depth} deep"
     else:
         rule = f"sub-graphs have at most {MAX_COPIES} ops in all, counted once for each op that runs them"
-        found = f"here they have {size}"
+        found = f"the sub-graphs have {size} ops"
     return ConstraintError(f"{rule}: {found}", where=_place(graph, op), fix="simplify the model")

@@ -58,7 +58,7 @@ def rule_report(collection: Collection, lines: Mapping[Key, str] | None = None) 
         where = place(lines or {}, key)
         verdict = "enforced" if rule.node is not None else "documentation"
         if rule.reason:
-            verdict = f"documentation, as {rule.reason}"
+            verdict = f"documentation only, because {rule.reason}"
         text = rule.constraint.text
         text = text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 3]}..."
         report.append(

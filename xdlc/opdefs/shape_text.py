@@ -345,11 +345,11 @@ def _reason(word: str, scope: OpScope) -> str:
             return _like_a_tensor(name)
     unbound = scope.unknown(node)
     if unbound is not None:
-        return f"{unbound!r} is in no input's Shape/Text, and no parameter"
+        return f"{unbound!r} is neither in the Shape/Text of an input nor a parameter"
     for param in _numbers_of(node):
         if param in scope.definition.params and param not in scope.view.params:
             return f"parameter {param!r} is not set"
-    return f"{_short(word)!r} is not a whole number here"
+    return f"{_short(word)!r} is not a whole number for this op"
 
 
 def _like_a_tensor(name: str) -> str:

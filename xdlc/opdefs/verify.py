@@ -292,7 +292,7 @@ def _backend_problems(op: Op, verifier: OpVerifier, scope: OpScope, backend: str
     name = backend.upper()
     rows = _rows(op.type, backend)
     if rows is None:
-        fix = f"run the op elsewhere than on {name}"
+        fix = f"run the op on another processor than {name}"
         return [Problem("type", f"an operation that {name} has", op.type, "type", fix)]
     if not any(tensor is not None and tensor.dtype.is_fixed for tensor in (*op.inputs, *op.outputs)):
         rows = rows[::-1]  # float tables follow quantized ones: of equals, show what fits the op

@@ -156,7 +156,7 @@ def _parse(data: bytes, where: str) -> Element:
         first = next(iter(parser.feed_error_log), None)
         reason, line = (error.msg, error.lineno) if first is None else (first.message, first.line)
         reason = re.sub(r", line \d+, column \d+$", "", reason or "no element")
-        fix = "correct it there or just before"
+        fix = "correct the XML there or just before"
         if "xmlParseEntityRef" in reason or "not defined" in reason:
             fix = "write & as &amp;, and other characters as themselves"
         raise _malformed(reason, f"{where}:{line or 1}", fix) from error

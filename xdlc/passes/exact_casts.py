@@ -155,6 +155,6 @@ def _compare(graph: Graph, op: Op, source: Tensor) -> bool:
 
 
 def _insert(graph: Graph, op: Op, type: str, source: Tensor, result: Tensor) -> None:
-    origin = Origin(op.origin.nodes, "HTP computes this Cast otherwise")
+    origin = Origin(op.origin.nodes, "HTP computes this Cast differently")
     name = f"{op.name}_{type.lower()}"
     graph.insert_before(op, ir.make_op(graph, type, [source], [result], name=name, origin=origin))

@@ -118,7 +118,7 @@ def mix_leading_features(graph: Graph, op: Op) -> bool:
         return False
     for view in reversed(chain):
         op.origin = view.origin.merged(op.origin)
-    w = Writer(graph, op, "its features come before others")
+    w = Writer(graph, op, "the features come before the other axes")
     lead, row = (*batch, weight.shape[0]), first.shape[-1]
     mixed = w.emit("MatMul", [weight, w.reshape(source, shape)], (*lead, count), None, result.dtype)
     for bias in op.inputs[2:]:

@@ -68,5 +68,5 @@ def test_definitions_of_another_package_are_refused() -> None:
     made = scale_graph()
     udo.add_definitions(made, {"Pkg": Collection("Pkg", "d", "1.0", (SCALE,), ())})
     made.records["xdlc.udo.Pkh"] = made.records.pop("xdlc.udo.Pkg")
-    with pytest.raises(ContainerError, match="is of package 'Pkg'"):
+    with pytest.raises(ContainerError, match="defines the ops of package 'Pkg'"):
         udo.definitions(made)

@@ -185,15 +185,21 @@ def test_elements_come_and_go(tmp_path, at, erased):
         ("t = SequenceErase (s, far) y = SequenceAt (t, zero)", "position 3 is outside"),
         ("t = SequenceInsert (s, x, below) y = SequenceAt (t, zero)", "position -4 is outside"),
         ("t = SequenceConstruct (s, x) y = SequenceAt (t, zero)", "input 0 is not a tensor"),
-        ("t = SequenceInsert (s, zero) y = SequenceAt (t, zero)", "a sequence of float32 and int64"),
+        ("t = SequenceInsert (s, zero) y = SequenceAt (t, zero)", "a sequence holds float32 and int64"),
         ("y = SequenceAt (x, zero)", "input 0 is not a sequence"),
         ("y = SequenceAt (s, real)", "not one integer"),
         ("t = SequenceEmpty () y = SequenceAt (t, zero)", "position 0 is outside of a sequence of 0"),
         ("t = SequenceEmpty () y = ConcatFromSequence <axis = 0> (t)", "an empty sequence"),
         ("t = SequenceEmpty () u = SequenceErase (t) y = SequenceAt (u, zero)", "an empty sequence"),
-        ("t = SplitToSequence <axis = 3> (x) y = SequenceAt (t, zero)", "axis 3 of a value of rank 1"),
+        (
+            "t = SplitToSequence <axis = 3> (x) y = SequenceAt (t, zero)",
+            "axis 3 does not fit a value of rank 1",
+        ),
         ("t = SplitToSequence (x, far2) y = SequenceAt (t, zero)", "do not cut"),
-        ("t = SplitToSequence (x, zero) y = SequenceAt (t, zero)", "the size of its pieces is 0"),
+        (
+            "t = SplitToSequence (x, zero) y = SequenceAt (t, zero)",
+            "its pieces have size 0, but need 1 or more",
+        ),
         ("t = SplitToSequence (x, real) y = SequenceAt (t, zero)", "not integers"),
         ("y = ConcatFromSequence <axis = 1> (s)", "along axis 1"),
         ("y = ConcatFromSequence <axis = -3, new_axis = 1> (s)", "along axis -3"),
@@ -224,7 +230,7 @@ def test_what_nobody_can_execute_is_refused(tmp_path, line, reason):
         (
             "float[4] x, int64 i",
             "s = SplitToSequence (x, i) y = SequenceAt (s, zero)",
-            "and so is their number",
+            "the number of its pieces is only known when the graph runs",
         ),
         (
             "float[4] x, int64[n] i",

@@ -87,7 +87,7 @@ def test_a_crash_leaves_six_of_seven_done_and_says_which_failed(
         ),
         (
             "found = compiles(request, files, step); os.truncate(folder / 'cache.bin', 5000); return found",
-            "the compiler's result has 5000 bytes, its header needs",
+            "the compiler's result has 5000 bytes, but its header needs",
         ),
         (
             "return compiles({**request, 'soc_id': 57}, files, step)",

@@ -110,19 +110,19 @@ def _check_root(net: Message, where: str) -> None:
     """Refuse texts that are not nets."""
     count = len(net.fields.get("layer", ())) + len(net.fields.get("layers", ()))
     if not count and not net.fields.keys().isdisjoint(("net", "train_net", "base_lr")):
-        raise ModelError("is a solver, not a net", where=where, fix="pass the net that it names")
+        raise ModelError("is a solver, not a net", where=where, fix="pass the net that the solver names")
     if not 0 < count <= _MOST_LAYERS:
         fix = "pass the text of a Caffe net, like deploy.prototxt" if not count else "split the net"
         raise ModelError(f"has {count or 'no'} layers", where=where, fix=fix)
     if "layer" in net.fields and "layers" in net.fields:
         line = min(each.line for each in net.messages("layers"))
-        problem = f"has layers of the form 'layer', and in line {line} of the earlier form 'layers'"
-        raise ModelError(problem, where=where, fix="write all of them in one form", line=line)
+        problem = f"has layers of the form 'layer', but line {line} has the earlier form 'layers'"
+        raise ModelError(problem, where=where, fix="write all layers in one form", line=line)
     for name, values in net.fields.items():
         if name not in _ROOT:
-            raise ModelError(f"field {name!r} is not a field of a net", where=where, fix="remove it")
+            raise ModelError(f"field {name!r} is not a field of a net", where=where, fix="remove the field")
         if any(isinstance(value, Message) != (name in _MESSAGES) for value in values):
-            raise ModelError(f"field {name!r} has a value of another kind", where=where, fix=_CORRECT)
+            raise ModelError(f"field {name!r} has a value of the wrong kind", where=where, fix=_CORRECT)
 
 
 class _Net:
@@ -167,7 +167,7 @@ class _Net:
         for key, found in (("name", names), ("type", types), ("bottom", bottoms), ("top", tops)):
             stated = layer.fields.get(key, [])
             if len(found) != len(stated) or (len(stated) > 1 and key in ("name", "type")):
-                self._report(entry, f"{key} is not a name, or stated {len(stated)} times")
+                self._report(entry, f"{key} is not a name, or appears {len(stated)} times")
         if not entry.type:
             self._report(entry, "has no type", "state the type of the layer")
         if "" in (*bottoms, *tops):
@@ -217,8 +217,8 @@ class _Net:
         if len(set(names)) != len(names) or len(names) > _MOST_ENDS:
             raise ModelError("states an input twice", where=self._where, fix="remove one")
         if sizes and (len(sizes) != len(names) or (not shapes and len(dims) % 4)):
-            problem = f"states {len(shapes)} input_shape and {len(dims)} input_dim for {len(names)} inputs"
-            raise ModelError(problem, where=self._where, fix="state four input_dim, or one shape, each")
+            problem = f"has {len(names)} inputs, but {len(shapes)} input_shape and {len(dims)} input_dim"
+            raise ModelError(problem, where=self._where, fix="state one shape for each input")
         self._add_tops(names, sizes)
         for entry in entries:
             message, count = entry.message, len(entry.tops)
@@ -227,7 +227,7 @@ class _Net:
                     shape for param in message.messages("input_param") for shape in param.messages("shape")
                 ]
                 if len(stated) not in (0, 1, count):
-                    self._report(entry, f"has {len(stated)} shapes for {count} tops")
+                    self._report(entry, f"has {len(stated)} shapes, but {count} tops")
                 sizes = [shape.scalars("dim") for shape in stated] * (count if len(stated) == 1 else 1)
             elif entry.type in _DATA:
                 keys = ("batch_size", "channels", "height", "width")
@@ -286,7 +286,7 @@ class _Net:
             for top in entry.tops:
                 is_new = top not in entry.bottoms or entry.tops.count(top) > 1
                 if top in values and is_new and not missing:
-                    problem = f"makes blob {top!r}, which {makers.get(top, 'the input')!r} already writes"
+                    problem = f"writes blob {top!r}, which {makers.get(top, 'the input')!r} already writes"
                     self._report(entry, problem, "rename the blob")
                 is_last = last[top] == index and top not in self.inputs
                 values[top] = top if is_last else self._free(f"{top}@{entry.name}")

@@ -81,10 +81,10 @@ def bottoms(node: Node, least: int, most: int | None = None, *, rank: int | None
     if not least <= layer.bottoms <= most:
         wanted = str(least) if most == least else f"{least} to {most}"
         own = f"; or define {node.type} as a user-defined operation" if "." in node.type else ""
-        raise ModelError(f"has {layer.bottoms} bottoms instead of {wanted}", fix=_CORRECT + own)
+        raise ModelError(f"needs {wanted} bottom(s), but has {layer.bottoms}", fix=_CORRECT + own)
     found = [node.required(index) for index in range(layer.bottoms)]
     if rank is not None and found[0].rank != rank:
-        raise misfit(f"has a bottom of {found[0].rank} axes instead of {rank}")
+        raise misfit(f"needs a bottom of {rank} axes, not of {found[0].rank}")
     return found
 
 
@@ -103,7 +103,7 @@ def weights(node: Node, g: Operators, *shapes: Sequence[int]) -> list[Value]:
     if not layer.blobs and shapes:
         sizes = " and ".join(str(list(shape)) for shape in shapes)
         fix = f"pass the file that was trained with this net: {spell('weights')} FILE.caffemodel"
-        raise ModelError(f"needs weights {sizes}, and {layer.weights() or 'there are none'}", fix=fix)
+        raise ModelError(f"needs weights {sizes}, but {layer.weights() or 'has none'}", fix=fix)
     if layer.blobs != len(shapes):
         raise ModelError(
             f"the number of its blobs of weights is {layer.blobs}, but its parameters imply {len(shapes)}",
@@ -240,13 +240,15 @@ class Params:
             if self.has(name):
                 raise misfit(f"states {name}, and {stem}_h or {stem}_w: remove one")
             if rank != 2:
-                raise ModelError(f"states {stem}_h and {stem}_w for {rank} spatial axes", fix=f"state {name}")
+                raise ModelError(
+                    f"states {stem}_h and {stem}_w, but has {rank} spatial axes", fix=f"state {name}"
+                )
             if both and not all(map(self.has, parts)):
                 raise misfit(f"states one of {parts[0]} and {parts[1]}: both are required")
             return [self.integer(part, default, least=least) for part in parts]
         values = self.integers(name, least=least) or [default]
         if len(values) not in (1, rank):
-            raise misfit(f"states {len(values)} values of {name} for {rank} spatial axes")
+            raise misfit(f"has {len(values)} values of {name}, but {rank} spatial axes")
         return values * rank if len(values) == 1 else values
 
     def lacks(self, name: str) -> ModelError:

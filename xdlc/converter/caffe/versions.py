@@ -140,7 +140,7 @@ def _without_padding(layers: Sequence[Message], where: str) -> list[Message]:
 def _with_padding(layer: Message, padding: Message, where: str) -> Message:
     type = str(layer.scalars("type")[0])
     if type not in ("Convolution", "Pooling"):
-        raise _invalid(layer, f"a layer of type {type} reads a padding layer", where, _CORRECT)
+        raise _invalid(layer, f"a layer of type {type} cannot read a padding layer", where, _CORRECT)
     param = _PARAM_OF_V0[type]
     inner = layer.messages(param)[0] if layer.messages(param) else Message(layer.line)
     pads = [value for each in padding.messages("padding_param") for value in each.scalars("pad")]

@@ -32,7 +32,7 @@ _LETTERS = 1024
 """Bytes of a layer's name."""
 _HINTS = 8
 """Errors that come with the nearest names."""
-_DAMAGED = "the file is damaged: obtain it again"
+_DAMAGED = "get the file again: it is damaged"
 
 
 class WeightsFile(ABC):
@@ -149,14 +149,14 @@ class _Caffemodel(WeightsFile):
             raise ModelError(
                 "a blob has no data",
                 where=where,
-                fix="save the weights as float32: other types, as of forks for float16, are not supported",
+                fix="save the weights as float32; xdlc reads no other type",
             )
         if len(fields) > _MOST_RUNS:
             raise ModelError(f"a blob has its data in {len(fields)} parts", where=where, fix=_DAMAGED)
         parts = [file.lazy_reals(field, wire) for field in fields]
         count, wanted = sum(part.shape[0] for part in parts), math.prod(sizes)
         if count != wanted:
-            raise ModelError(f"has {count} elements for shape {sizes[:8]}", where=where, fix=_DAMAGED)
+            raise ModelError(f"has {count} elements, but shape {sizes[:8]}", where=where, fix=_DAMAGED)
         data = parts[0] if len(parts) == 1 else ir.ArrayData(np.concatenate([each.numpy() for each in parts]))
         return data.reshape(sizes).cast(np.float32)
 

@@ -169,7 +169,7 @@ def find_inputs(
         dims: Sequence[int | str] | None = None
         dtype = types.INT32 if name in indices else types.FLOAT32
         if name in fills:
-            notices.append(f"{name!r} is an input: its value in the init net is a stand-in")
+            notices.append(f"{name!r} is an input: xdlc ignores its value in the init net")
             dims = None if name in named else _shape(fills[name])
             dtype = types.from_numpy(fill_dtype(fills[name]))
         inputs[name] = stated.get(name) or GraphInput(name, dtype, dims)
@@ -223,7 +223,7 @@ def _errors(
     rest = [name for name in names if name not in errors]
     if not rest:
         return errors
-    shape = f"{spell('input_dims')} {quote(rest[0])} N,C,H,W (its sizes, batch included)"
+    shape = f"{spell('input_dims')} {quote(rest[0])} N,C,H,W (a size for each dimension, batch included)"
     more = f" and {len(rest) - _MOST_SHOWN} more" if len(rest) > _MOST_SHOWN else ""
     shown = ", ".join(map(repr, rest[:_MOST_SHOWN])) + more
     kind: type[XdlcError] = UsageError
@@ -241,7 +241,7 @@ def _errors(
         problem = (
             f"no operator makes {shown}, {init.path.name} fills no tensor of that name, and no shape is given"
         )
-        fix = f"pass the init net of the same model; the shape, if an input: {shape}"
+        fix = f"pass the init net of the same model, or the shape of an input: {shape}"
     return errors | dict.fromkeys(rest, kind(problem, where=str(predict.path), fix=fix))
 
 

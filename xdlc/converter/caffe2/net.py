@@ -105,10 +105,10 @@ def _check_roles(predict: NetDef, init: NetDef | None) -> None:
             raise UsageError(problem, where=str(init.path), fix=fix)
         return
     problem = "only fills tensors: it is an init net, not a predict net"
-    fix = f"pass the predict net, and this one with {spell('weights')} {quote(str(predict.path))}"
+    fix = f"pass the predict net, and this net with {spell('weights')} {quote(str(predict.path))}"
     if init is not None and not init.has_only_fills:
-        problem = f"is the init net, and {init.path.name} the predict net: they are exchanged"
-        fix = f"pass {init.path}, and this one with {spell('weights')} {quote(str(predict.path))}"
+        problem = f"is the init net, and {init.path.name} is the predict net"
+        fix = f"pass {init.path}, and this net with {spell('weights')} {quote(str(predict.path))}"
     raise UsageError(problem, where=str(predict.path), fix=fix)
 
 
@@ -182,7 +182,7 @@ def _outputs(predict: NetDef, walk: _Walk, notices: list[str]) -> list[str]:
     if len(useless) < len(values):
         for value in useless:
             why = "the init net fills it" if value in walk.fills else "it is for training only"
-            notices.append(f"output {values.pop(value)!r} is dropped: {why}")
+            notices.append(f"output {values.pop(value)!r} is not in the DLC: {why}")
     if not predict.outputs:
         read = {name for node in walk.nodes for name in node.names} | seconds
         ends = {name for node in walk.nodes if node.message is not _INIT for name in node.outputs} - read

@@ -135,7 +135,7 @@ _LONGEST = 1 << 20
 """Bytes of a string that is an argument."""
 _LONGEST_LIST = 1 << 16
 _MOST_DIMS = 32
-_DAMAGED = "the file is damaged: obtain it again"
+_DAMAGED = "get the file again: it is damaged"
 _LISTS = {"f": "floats", "s": "strings", "i": "ints"}
 """Fields of an argument: of one value, and of many."""
 _OTHER_NAMES = {"FLOAT": "float32", "BYTE": "uint8", "DOUBLE": "float64"}

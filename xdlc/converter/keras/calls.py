@@ -67,7 +67,7 @@ def call_of(value: Any, place: str) -> Call:
     for entry in entries:
         parts = in_form(entry, list, "an inbound node", place)
         if len(parts) not in (3, 4):
-            raise invalid(f"an inbound node has {len(parts)} parts", place)
+            raise invalid(f"an inbound node has {len(parts)} parts instead of 3 or 4", place)
         tensors.append(parts[2] if parts[0] == "_CONSTANT_VALUE" else _ref(parts[:3], place))
         kwargs |= in_form(parts[3], dict, "kwargs", place) if len(parts) == 4 else {}
     named = {name: _legacy_argument(item, place, 0) for name, item in kwargs.items()}
@@ -82,7 +82,7 @@ def is_leaf(given: Any) -> bool:
 def _ref(given: Sequence[Any], place: str) -> Ref:
     name, call, output = given if len(given) == 3 else (None, None, None)
     if not (isinstance(name, str) and type(call) is int and type(output) is int) or min(call, output) < 0:
-        raise invalid(f"a tensor is stated as {given!r:.80}", place)
+        raise invalid(f"a tensor has the invalid form {given!r:.80}", place)
     return Ref(name, call, output)
 
 
@@ -153,7 +153,7 @@ def tensors(value: Any, place: str, depth: int = 0) -> list[Ref]:
     if is_leaf(value):
         return [_ref(value[:3], place)]
     if depth > _DEPTH or not isinstance(value, list | dict):
-        raise invalid(f"a tensor is stated as {value!r:.80}", place)
+        raise invalid(f"a tensor has the invalid form {value!r:.80}", place)
     entries = [value[key] for key in sorted(value)] if isinstance(value, dict) else value
     return [each for entry in entries for each in tensors(entry, place, depth + 1)]
 

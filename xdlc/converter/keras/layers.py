@@ -115,10 +115,10 @@ class Parser:
             config = {"layers": config}
         config = dict(in_form(config, dict, "the configuration of a layer", around))
         if not isinstance(kind, str):
-            raise invalid(f"a layer has class {kind!r:.60}", around)
+            raise invalid(f"a layer has the invalid class {kind!r:.60}", around)
         name = serialized.get("name", config.get("name", kind.lower()))
         if not isinstance(name, str) or not name:
-            raise invalid(f"a layer is named {name!r:.60}", around)
+            raise invalid(f"a layer has the invalid name {name!r:.60}", around)
         registered, module = serialized.get("registered_name"), str(serialized.get("module") or "")
         kind, domain = _domain(kind, module, config)
         place = f"{around}: layer {name!r} ({kind})"
@@ -251,7 +251,7 @@ class Names:
         base = f"{self._prefix}{layer.name}" + (f"_call{number}" if number else "")
         count = self._counts.get((layer.name, number), 1)
         if count > 256:
-            raise invalid(f"output {count - 1} of it is read", layer.place)
+            raise invalid(f"a layer reads output {count - 1}, which is too many", layer.place)
         return [base, *(f"{base}:{output}" for output in range(1, count))]
 
     def of(self, ref: Ref, place: str) -> str:

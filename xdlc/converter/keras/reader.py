@@ -44,7 +44,7 @@ def read(path: str | os.PathLike[str], options: Options) -> SourceModel:
     building = _Building(bind(model, file.weights, is_legacy=file.is_legacy))
     graph = building.main(model)
     notices = [
-        f"layer {name!r} and others compute in {policy}: the DLC computes in float32"
+        f"layer {name!r} and other layers compute in {policy}: the DLC computes in float32"
         for policy, name in policies.items()
     ]
     return SourceModel(
@@ -94,7 +94,7 @@ class _Building:
                 if outputs[place] not in self._names:
                     self._add(model, "Identity", [name], [outputs[place]], {})
         if len(set(outputs)) < len(outputs):
-            self.notices.append("repeated outputs are merged into one")
+            self.notices.append("xdlc merges repeated outputs into one")
         outputs = list(dict.fromkeys(outputs))
         nodes = with_masks(self._nodes, outputs, model.place)
         return SourceGraph(inputs, outputs, nodes, self._constants)
@@ -107,7 +107,7 @@ class _Building:
             what = "sparse or ragged" if str(dtype) in DTYPES else f"of type {dtype!r:.40}"
             raise UnsupportedOp(f"the input is {what}", where=layer.place, fix="use dense numeric inputs")
         if dtype in ("float16", "bfloat16", "float64"):
-            self.notices.append(f"input {layer.name!r} of type {dtype} is float32")
+            self.notices.append(f"input {layer.name!r} is {dtype} in the model, but float32 in the DLC")
         name = layer.name if layer.kind == INPUT else f"{layer.name}_input"
         self._names.add(name)
         dims = None
@@ -189,7 +189,7 @@ class _Building:
                 raise UnsupportedOp("is called with training=True", where=layer.place, fix=EXPORT)
             results = self._model(layer, operands, f"{outputs[0]}/")
             if len(results) < len(outputs):
-                raise invalid(f"output {len(results)} of it is read", layer.place)
+                raise invalid(f"another layer reads output {len(results)}, which is missing", layer.place)
             return results
         if layer.kind == "TimeDistributed" and len(layer.inner) == 1:
             folded, inner = f"{outputs[0]}/folded", layer.inner[0]

@@ -61,7 +61,11 @@ def arguments_of(layer: Layer, call: Call) -> dict[str, Any]:
     """Return a call's arguments after the first by name, without neutral values."""
     words = POSITIONAL.get(layer.kind, "inputs").split()
     if len(call.args) > len(words):
-        raise UnsupportedOp(f"is called with {len(call.args)} arguments", where=layer.place, fix=EXPORT)
+        raise UnsupportedOp(
+            f"is called with {len(call.args)} positional arguments, which is too many",
+            where=layer.place,
+            fix=EXPORT,
+        )
     arguments = {**dict(zip(words, call.args, strict=False)), **call.kwargs}
     if not layer.is_old:  # in Keras 3, that of the call of the whole model wins
         arguments.pop("training", None)
@@ -208,7 +212,7 @@ def is_channel_first(node: Node) -> bool:
     """
     given = node.attr("data_format", "channels_last")
     if given not in ("channels_last", "channels_first", None):
-        raise node.invalid(f"data_format is {given!r:.40}")
+        raise node.invalid(f"data_format is unknown: {given!r:.40}")
     return bool(given == "channels_first")
 
 

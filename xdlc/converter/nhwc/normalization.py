@@ -45,7 +45,7 @@ def lrn(g: Operators, x: Value, *, radius: int, bias: float, alpha: float, beta:
     """
     problem = f"radius {radius}, bias {bias}, alpha {alpha} and beta {beta} of a normalization are not valid"
     if not all(map(math.isfinite, (bias, alpha, beta))) or radius < 0:
-        raise ModelError(problem, fix="correct the model")
+        raise ModelError(problem, fix="use finite numbers, and a radius of 0 or more")
     if not beta:
         return x
     if not alpha:

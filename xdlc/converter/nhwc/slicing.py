@@ -124,7 +124,7 @@ def _plan(x: Value, count: int, masks: Masks) -> _Plan:
     bits = [1 << entry for entry in range(count)]
     dots = [entry for entry in range(count) if masks.ellipsis & bits[entry]]
     if len(dots) > 1:
-        raise ModelError("two entries of a slice are an ellipsis, and only one may be", fix=CONTRADICTION)
+        raise ModelError("a slice has two ellipses, but may have only one", fix=CONTRADICTION)
     taking = sum(1 for entry in range(count) if entry not in dots and not masks.new_axis & bits[entry])
     if taking > x.rank:
         raise ModelError(f"{taking} entries of a slice do not fit rank {x.rank}", fix=CONTRADICTION)

@@ -39,7 +39,7 @@ def amounts(
             )
         return [(int(before), int(after)) for before, after in padding]
     if padding not in ("SAME", "VALID"):
-        raise ModelError(f"padding {padding!r} is unknown", fix=CONTRADICTION)
+        raise ModelError(f"padding {padding!r} is unknown", fix="set padding to SAME or VALID")
     pads = []
     for size, width, stride, dilation in zip(sizes, kernel, strides, dilations, strict=True):
         reach = (width - 1) * dilation + 1

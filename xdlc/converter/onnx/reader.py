@@ -71,7 +71,7 @@ def dense(file: OnnxFile, tensor: Any) -> TensorData:
             f"has shape {list(shape)}, values of shape {list(tensor.values.dims)} and positions of shape "
             f"{list(listed)}",
             where=where,
-            fix="positions are int64, one for each value, or one for each value and axis",
+            fix="store int64 positions, one for each value, or one for each value and axis",
         )
     values = file.data(tensor.values)
     if math.prod(shape) * values.dtype.itemsize > DENSE_BYTES:
@@ -294,7 +294,7 @@ class OnnxFile:
             raise ModelError(
                 f"its data do not fit its type and dimensions {list(shape)} ({error})",
                 where=where,
-                fix="the file is damaged: get it again",
+                fix="get the file again: it is damaged",
             ) from error
 
     def _external_range(self, tensor: Any, where: str) -> tuple[ir.MappedFile, int, int | None]:

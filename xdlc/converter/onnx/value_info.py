@@ -83,7 +83,7 @@ class DeclaredTypes(Declarations):
         if odd:
             raise UnsupportedOp(
                 f"its output {name!r} is {odd}, which a DLC cannot hold",
-                fix="a DLC holds tensors of plain numbers: convert the part without strings and sequences",
+                fix="convert the part of the model without strings and sequences",
             )
         tensor = kind.tensor_type
         shape = tuple(map(self._extent, tensor.shape.dim)) if tensor.HasField("shape") else None

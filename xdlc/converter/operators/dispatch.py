@@ -402,7 +402,7 @@ class Operators:
         for name in node.outputs[count:]:
             if name and (frame.callers or frame.stands_in or name in self.read):
                 raise node.problem(
-                    f"its output {name!r} is used, which QNN does not offer",
+                    f"its output {name!r} is read, but QNN does not compute it",
                     "export the model for inference, without the ops that read it",
                 )
 

@@ -102,7 +102,7 @@ def _check_rotation(node: Node) -> None:
         raise node.invalid(f"tables {list(table.shape)} do not fit {width or size} rotated numbers")
     positions = places.numpy() if places is not None and places.is_static else np.zeros(1)
     if positions.size and not 0 <= positions.min() <= positions.max() < table.shape[0]:
-        raise node.invalid(f"a position is not one of the {table.shape[0]}")
+        raise node.invalid(f"a position is not below {table.shape[0]}")
 
 
 def _for_types(schema: Any, proto: Any, opset: int, inputs: Sequence[Value | None]) -> bytes | None:

@@ -72,7 +72,9 @@ def _output(builder: Builder, name: str, spec: Spec) -> Tensor:
     try:
         dtype = ir.dtype.from_numpy(spec.dtype)
     except TypeError as error:
-        raise UnsupportedOp(str(error), fix="convert to a type that a DLC has before this node") from error
+        raise UnsupportedOp(
+            str(error), fix="insert a Cast to a type that a DLC has before this node"
+        ) from error
     shape = (None,) if spec.shape is None else spec.shape
     return open_tensor(builder.graph.unique_name(name), shape, dtype)
 

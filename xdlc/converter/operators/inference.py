@@ -84,7 +84,7 @@ def _completed(name: str, spec: Spec, node: Node, of_model: Callable[[], Mapping
     if dtype is None:
         raise UnsupportedOp(
             f"its output {name!r} is not a numeric tensor that a DLC can hold",
-            fix="a DLC holds tensors of plain numbers: take out strings, sequences and narrow floats",
+            fix="remove strings, sequences and narrow floats from the model",
         )
     if shape is None and node.type in _RANKS:
         rank = _RANKS[node.type](node.inputs)

@@ -67,11 +67,11 @@ def matched(node: Node, first: AnyValue, second: AnyValue) -> tuple[AnyValue, An
             matched(node, first.element, second.element)
         return first, second
     if type(first) is not type(second):
-        raise node.invalid("the branches return a value of different types")
+        raise node.invalid("the branches return values of different types")
     if len(leaves(first)) != len(leaves(second)):
         raise node.problem(
             f"its branches return sequences of {len(leaves(first))} and {len(leaves(second))} elements, "
-            "and only a run decides which branch counts",
+            "and the condition is only known when the graph runs",
             "let both branches return sequences of equal length, or join the elements inside the branches",
         )
     return first, second

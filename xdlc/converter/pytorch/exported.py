@@ -75,7 +75,9 @@ def read_program(path: str | os.PathLike[str]) -> Program:
     if not archive.names(_OLD):
         models = archive.names("models/", ".json")
         if len(models) != 1:
-            raise ModelError(f"holds {len(models)} programs", where=str(path), fix="save one program")
+            raise ModelError(
+                f"holds {len(models)} programs instead of 1", where=str(path), fix="save one program"
+            )
         record = models[0]
         model = record.removeprefix("models/").removesuffix(".json")
     with understood(str(path)):
@@ -83,7 +85,7 @@ def read_program(path: str | os.PathLike[str]) -> Program:
         version = document["schema_version"]["major"]
         if version != _MAJOR:
             raise ModelError(
-                f"has version {version} of the schema of programs; version {_MAJOR} is read",
+                f"has version {version} of the schema of programs; xdlc reads version {_MAJOR}",
                 where=str(path),
                 fix="export the network again, with torch 2.6 or newer",
             )
@@ -209,7 +211,7 @@ class _Reader:
         self._depth -= 1
         twice = next((name for name, times in made.items() if times > 1), None)
         if twice is not None:
-            raise ValueError(f"value {twice!r} is computed twice")
+            raise ValueError(f"two calls compute value {twice!r}")
         return CallGraph(inputs, outputs, calls, values, symbols)
 
     def _meta(self, meta: Mapping[str, Any]) -> Meta:

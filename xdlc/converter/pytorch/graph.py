@@ -76,7 +76,7 @@ class _Builder:
             self._named(value, name)
         wide = [value for value, meta in form.graph.values.items() if meta.dtype == _FLOAT64]
         if wide:
-            notice = f"{len(wide)} float64 tensors become float32 in the DLC: {wide[0]!r}, ..."
+            notice = f"{len(wide)} float64 tensors become float32 in the DLC, for example {wide[0]!r}"
             program.notices.append(notice)
         ends = self._ends(form.graph.outputs[:count])
         states = self._states(written, ends)
@@ -129,7 +129,7 @@ class _Builder:
             parameter = program.parameters.get(value)
             if parameter is not None and parameter.name.endswith("num_batches_tracked"):
                 problem = f"was exported in training mode: it counts batches in {parameter.name!r}"
-                raise self._refused(problem, "call model.eval(), and export it again")
+                raise self._refused(problem, "call model.eval(), and export the model again")
             if parameter is not None and parameter.place and places[parameter.place[:1]] > 1:
                 problem = f"changes {parameter.name!r}, which shares elements with another tensor"
                 raise self._refused(problem, "store each changed buffer separately")

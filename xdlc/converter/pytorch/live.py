@@ -246,7 +246,7 @@ def _check_inputs(torch: Any, module: Any, args: tuple[Any, ...], kwargs: dict[s
         raise UsageError(
             f"the inputs do not fit: {error}",
             where=f"{type(module).__name__}.forward{signature}",
-            fix="pass a tuple in that order, or a mapping by these names",
+            fix="pass a tuple in the order of the parameters, or a mapping by their names",
         ) from error
 
 
@@ -340,7 +340,7 @@ def _refusal(
         place: File, line and code that it is about, where that is known.
     """
     reason = first_lines(error)
-    fix = _TENSORS if any(part in reason for part in _ODD) else "rewrite that part"
+    fix = _TENSORS if any(part in reason for part in _ODD) else "rewrite this part of the network"
     if any(part in str(error) for part in _DEPENDENT):
         fix = _REWRITE
         if place is not None:
@@ -422,7 +422,9 @@ def _as_onnx(torch: Any, model: Any, path: Path, args: tuple[Any, ...], options:
     except Exception as error:
         check_surroundings(error)
         problem = f"torch.onnx cannot export the network: {first_lines(error)}"
-        raise UnsupportedOp(problem, where=type(model).__name__, fix="rewrite that part") from error
+        raise UnsupportedOp(
+            problem, where=type(model).__name__, fix="rewrite this part of the network"
+        ) from error
     return path
 
 

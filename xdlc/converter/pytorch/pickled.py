@@ -37,7 +37,7 @@ def unpickle(data: bytes, where: str) -> Any:
 
 
 def _damaged(reason: str, where: str) -> ModelError:
-    return ModelError(f"the pickle is damaged: {reason}", where=where, fix=AGAIN)
+    return ModelError(f"xdlc cannot read the pickle: {reason}", where=where, fix=AGAIN)
 
 
 class _Machine:
@@ -329,7 +329,7 @@ def _quantized(storage: Any, offset: Any, shape: Any, strides: Any, quantizer: A
 def _from_type(function: Any, _: Any, arguments: Any, *__: Any) -> Any:
     """Return a tensor subclass with a custom rebuild function as a plain tensor."""
     if function not in ("torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_parameter"):
-        raise TypeError(f"a tensor is made by {function}")
+        raise TypeError(f"{function} builds a tensor, but only torch's functions may")
     if not isinstance(arguments, tuple) or len(arguments) > MOST_ARGUMENTS:
         raise TypeError("a tensor has too many arguments")
     return FUNCTIONS[function](*arguments)
@@ -338,7 +338,7 @@ def _from_type(function: Any, _: Any, arguments: Any, *__: Any) -> Any:
 def _dict(values: Any = (), *_: Any) -> dict[Any, Any]:
     """Return an empty OrderedDict, whose items are set later."""
     if values:
-        raise TypeError("an OrderedDict is made with items")
+        raise TypeError("a call passes items to an OrderedDict")
     return {}
 
 

@@ -39,7 +39,7 @@ def read(
         XdlcError: If it is damaged, or cannot be stored in a DLC.
     """
     if state not in (None, "io", "frozen"):
-        raise UsageError(f"no form of state {state!r}", fix="give io or frozen")
+        raise UsageError(f"unknown form of states: {state!r}", fix="give io or frozen")
     program = _read(path, options.input_dims, options.batch, options.set_inputs)
     fixed = {name: value for name, value in options.set_inputs.items() if name not in program.fixed}
     with understood(str(path)):

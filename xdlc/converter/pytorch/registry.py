@@ -101,7 +101,7 @@ class AtenNode(Node):
         dtype = self.dtypes[0] if self.dtypes else None
         if dtype is None:
             raise self.problem(
-                "its result is complex, or has no stated data type", "rewrite it with real numbers"
+                "its result is complex, or has no stated data type", "rewrite the operator with real numbers"
             )
         return dtype
 
@@ -142,7 +142,7 @@ class AtenHandlers(Handlers):
                 assert isinstance(node, AtenNode)
                 if len(g.builder.graph.ops) > _MOST_OPS:
                     raise node.problem(
-                        f"more than {_MOST_OPS} ops precede it", "convert a part of the network"
+                        f"more than {_MOST_OPS} ops precede this op", "convert a part of the network"
                     )
                 if not takes_complex and any(isinstance(value, SequenceValue) for value in node.inputs):
                     return self._of_complex(node, g, handle)
@@ -232,17 +232,17 @@ def _bound(
         if name == "dtype" and not node.domain and isinstance(value, ScalarType) and any(node.dtypes[:1]):
             dtype = stated_dtype(value)
             if dtype not in (None, node.dtypes[0]):
-                raise node.invalid(f"its argument dtype is {dtype}, and its result {node.dtypes[0]}")
+                raise node.invalid(f"its argument dtype is {dtype}, but its result is {node.dtypes[0]}")
         if names.get(name, name) in parameters:
             is_tensor = name not in kinds or kinds[name].kind.startswith("T")
             resolved = _resolved(node, name, value, is_tensor or name in symbolic)
             kind = kinds[name].kind if name in kinds else ""
             is_omitted = resolved is None and kind.endswith("?")
             if not is_omitted and not isinstance(resolved, _PLAIN.get(kind.removesuffix("?"), object)):
-                raise node.invalid(f"its argument {name} is {str(resolved)[:40]!r}")
+                raise node.invalid(f"its argument {name} is {str(resolved)[:40]!r}, which has the wrong type")
             values = _VALUES.get(f"{node.type.partition('.')[0]}.{name}") or _VALUES.get(name)
             if values and kinds and not is_omitted and resolved not in values:
-                raise node.invalid(f"its {name} is {str(resolved)[:40]!r}")
+                raise node.invalid(f"its {name} {str(resolved)[:40]!r} is unknown")
             bound[names.get(name, name)] = resolved
         elif name not in ignored and (name not in kinds or value != kinds[name].default):
             raise node.problem(f"its argument {name} is not supported", "rewrite this part of the model")

@@ -76,7 +76,7 @@ def unpickled(archive: Archive, folder: str, tensor: StoredTensor, where: str = 
     last = offset + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
     count = int(np.prod(shape, dtype=object)) if shape else 1
     if count and (last + 1) * kept.itemsize > nbytes:
-        problem = f"needs {(last + 1) * kept.itemsize} bytes of a storage of {nbytes}"
+        problem = f"needs {(last + 1) * kept.itemsize} bytes, but its storage has {nbytes}"
         raise ModelError(problem, where=where, fix=AGAIN)
     order = sorted(range(len(shape)), key=lambda axis: (-strides[axis], axis))
     dense = 1

@@ -73,7 +73,7 @@ def _fitting(value: Any, dtype: Any, shape: Sequence[int | None] | None) -> Arra
     import numpy as np
 
     if dtype is None:
-        raise UsageError("the input is not a numeric tensor", fix="omit the flag for it")
+        raise UsageError("the input is not a numeric tensor", fix="omit the flag for this input")
     stated = _array(value)
     if stated.ndim and shape is not None:
         _check_shape(stated.shape, shape)  # before values are read from a file

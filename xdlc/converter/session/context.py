@@ -26,7 +26,7 @@ SEQUENCE_ELEMENTS = 1 << 20
 """Most elements that the sequences of a model may list, each counted as often as it is listed."""
 RETRIED_NODES = 1 << 12
 """Most nodes of branches that are imported a second time, as if dimensions were dynamic."""
-REPORT = "if it is valid, please report this"
+REPORT = "if the model is valid, please report this"
 """End of the fix of an error whose cause is not known."""
 
 
@@ -301,7 +301,7 @@ class ImportContext:
         """Return the problem of a place that reads a name without a value."""
         if name in self.frame.unoffered:
             return UnsupportedOp(
-                f"a node reads its output {name!r}, which QNN does not offer",
+                f"a node reads its output {name!r}, which QNN does not compute",
                 where=self.frame.unoffered[name],
                 fix="export the model for inference, without the ops that read it",
             )

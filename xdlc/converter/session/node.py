@@ -20,7 +20,7 @@ from xdlc.options import spell
 if TYPE_CHECKING:
     from xdlc.converter.session.context import ImportContext
 
-CONTRADICTION = "the node contradicts itself: correct the model, or export it again"
+CONTRADICTION = "correct the model, or export it again: the node contradicts itself"
 """Fix of an error whose cause may as well be a shape that the options state."""
 _UNREAD = "remove the attribute if it has no effect, or rewrite the node"
 _MOST_INTEGERS = 1 << 16
@@ -273,7 +273,7 @@ class Node:
             shown = sorted(unread)[:_MOST_SHOWN]
             near = nearest_names(shown[0], self.read - self.attributes.keys(), most=1, cutoff=0.8)
             raise self.problem(
-                f"attribute {', '.join(shown)}{more} is not supported here",
+                f"attribute {', '.join(shown)}{more} is not supported by {self.type}",
                 f"{near}; or {_UNREAD}" if near else _UNREAD,
             )
 

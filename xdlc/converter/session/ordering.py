@@ -102,7 +102,7 @@ class _Links:
                         f"node {self.nodes[source].name!r} needs its own result, "
                         f"by way of {self.nodes[index].name!r}",
                         where=self._where,
-                        fix="a graph must have no cycle: export the model again",
+                        fix="export the model again without the cycle",
                     )
                 if source not in done:
                     stack.append((source, False))

@@ -93,7 +93,7 @@ def source_graph(
     requested = {name: outputs.get(name) or outputs.get(f"{name}:0") or str(port(name)) for name in out_names}
     for name in sorted(boundary.inputs.keys() & outputs.keys()):
         outputs = {f"{key}:0" if key == name else key: value for key, value in outputs.items()}
-        notices.append(f"output {name!r} is named '{name}:0': an input has that name")
+        notices.append(f"xdlc names output {name!r} '{name}:0': an input has its name")
     cut = dict(boundary.inputs)
     cut |= {str(port(name)): str(port(name)) for name in input_names if str(port(name)) not in cut}
     flat = Flat(content, variable)
@@ -107,7 +107,7 @@ def source_graph(
         if not flat.has(value):
             near = nearest_names(name, [*content.nodes, *(node.own_name for node in flat.nodes)])
             raise UsageError(
-                f"the model has no value {name!r}", where=content.path, fix=near or "name a node"
+                f"the model has no value {name!r}", where=content.path, fix=near or "name a node of the graph"
             )
     if requested:
         outputs = {_output_name(name, value, boundary): value for name, value in requested.items()}

@@ -113,7 +113,9 @@ def _load(path: Path, tag: str | None, signature: str | None, *, has_outputs: bo
         fix = "name a SavedModel's folder, which holds saved_model.pb, or a file"
         raise ModelError("is a folder, but not a SavedModel", where=str(path), fix=fix)
     if tag is not None:
-        raise UsageError(f"{spell('saved_model_tag')} needs a SavedModel", where=str(path), fix="omit it")
+        raise UsageError(
+            f"{spell('saved_model_tag')} needs a SavedModel", where=str(path), fix="omit the option"
+        )
     if format is META_GRAPH or path.suffix == ".meta":
         return meta_graph(path, signature)
     if signature is not None:

@@ -30,7 +30,7 @@ _VALUES = {
     "complex128": "dcomplex_val",
 }
 """Fields of TensorProto that hold the values of a type; ``int_val`` those of the others."""
-_DAMAGED = "the file is damaged: obtain it again"
+_DAMAGED = "get the file again: it is damaged"
 
 
 def numpy_dtype(name: str, where: str) -> Any:

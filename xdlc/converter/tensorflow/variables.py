@@ -68,7 +68,7 @@ class Variables:
                 raise ModelError(
                     f"has shape {list(data.shape)} in the checkpoint, {list(stated)} in the graph",
                     where=where,
-                    fix="the checkpoint belongs to another model: use the model's own checkpoint",
+                    fix="use the model's own checkpoint: this checkpoint belongs to another model",
                 )
             return data
         if self._bundle is None or name not in self._initial:
@@ -218,7 +218,7 @@ def _part(data: ir.TensorData, sizes: str, where: str) -> ir.TensorData:
         not 0 <= span.start <= span.stop <= size for span, size in zip(place, data.shape, strict=True)
     ):
         raise ModelError(
-            f"its part {sizes[:80]!r} is not in the checkpoint", where=where, fix="save it again"
+            f"its part {sizes[:80]!r} is not in the checkpoint", where=where, fix="save the model again"
         )
     shape = tuple(span.stop - span.start for span in place)
     return data.transform(lambda array: array[place], shape=shape)

@@ -133,7 +133,7 @@ class TfliteFile:
 
     def damaged(self, problem: str) -> ModelError:
         """Return the error for a file that breaks the format's rules."""
-        return ModelError(problem, where=str(self.path), fix="the file is damaged: obtain it again")
+        return ModelError(problem, where=str(self.path), fix="get the file again: it is damaged")
 
     @property
     def nbytes(self) -> int:
@@ -162,7 +162,7 @@ class TfliteFile:
             ModelError: If there is no such entry.
         """
         if not 0 <= number < len(entries):
-            raise self.damaged(f"names {what} {number} of {len(entries)}")
+            raise self.damaged(f"names {what} {number}, but has {len(entries)}")
         return number
 
     def _tensors(self, graph: int) -> list[TensorInfo]:
@@ -232,7 +232,7 @@ class TfliteFile:
             raise ModelError(
                 f"has shape {list(shape)} and shape signature {list(signature)}",
                 where=where,
-                fix="the file is damaged: obtain it again",
+                fix="get the file again: it is damaged",
             )
         quantization = read_quantization(table.quantization, shape, where)
         stated = table.name or ""
@@ -260,10 +260,14 @@ class TfliteFile:
             UnsupportedOp: If there are too many.
         """
         if first + size > self._file.size:
-            raise self.damaged(f"has {what} at bytes {first} to {first + size} of {self._file.size}")
+            raise self.damaged(
+                f"has {what} at bytes {first} to {first + size}, but only {self._file.size} bytes"
+            )
         if size > _MOST_OPTIONS:
             fix = cut_before()
-            raise UnsupportedOp(f"has {size} bytes as {what}", where=str(self.path), fix=fix)
+            raise UnsupportedOp(
+                f"has {size} bytes of {what}, which is too many", where=str(self.path), fix=fix
+            )
         return bytes(self._file.view(first, size))
 
     def data(self, tensor: TensorInfo) -> ir.TensorData | None:
@@ -310,7 +314,7 @@ class TfliteFile:
                     f"needs bytes {buffer.offset} to {buffer.offset + buffer.size} "
                     f"of a file of {self._file.size}",
                     where=tensor.where,
-                    fix="the file is truncated: obtain it again",
+                    fix="get the file again: it is truncated",
                 )
             return self._file, buffer.offset, buffer.size
         if not tensor.buffer or not buffer.data:

@@ -34,7 +34,7 @@ def node_attributes(data: Any, where: str) -> dict[str, Any]:
     try:
         node_def.ParseFromString(data.encode() if isinstance(data, str) else data)
     except (DecodeError, TypeError) as error:
-        fix = "the file is damaged: obtain it again"
+        fix = "get the file again: it is damaged"
         raise ModelError("its options are not a NodeDef", where=where, fix=fix) from error
 
     def function(_: Any) -> Any:

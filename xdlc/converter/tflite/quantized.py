@@ -131,7 +131,7 @@ def _zeros(quantization: Quantization, dtype: np.dtype[Any]) -> Any:
     if (zeros.astype(np.int64) != quantization.zero_points).any():
         raise ModelError(
             f"a zero point of {quantization.zero_points.reshape(-1)[0]} is out of the range of {dtype}",
-            fix="the quantization parameters do not fit the tensor: convert the model again",
+            fix="convert the model again: the quantization parameters do not fit the tensor",
         )
     return zeros
 

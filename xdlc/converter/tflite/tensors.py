@@ -93,7 +93,7 @@ def layout(table: Any, shape: Sequence[int], where: str) -> Layout:
     def check(fits: bool, problem: str) -> None:
         if not fits:
             raise ModelError(
-                f"its sparse form has {problem}", where=where, fix="the file is damaged: obtain it again"
+                f"its sparse form has {problem}", where=where, fix="get the file again: it is damaged"
             )
 
     order, blocks = list(table.traversal_order or ()), list(table.block_map or ())
@@ -161,7 +161,7 @@ DTYPES: dict[int, np.dtype[Any]] = {
 """Numpy dtypes by the number of TensorType in the TFLite schema."""
 OTHERS = {5: "string", 8: "complex64", 11: "complex128", 13: "resource", 14: "variant"}
 """Types of TensorType that no tensor of a DLC has."""
-_CONVERT = "the quantization parameters do not fit the tensor: convert the model again"
+_CONVERT = "convert the model again: the quantization parameters do not fit the tensor"
 PACKED = {"int4": 4, "uint4": 4, "int2": 2}
 """Bits of the types that are packed into bytes, low bits first."""
 
@@ -237,7 +237,7 @@ class TensorInfo:
             raise ModelError(
                 f"is of type {self.type}, which TFLite does not define",
                 where=self.where,
-                fix="the file is damaged: obtain it again",
+                fix="get the file again: it is damaged",
             )
         return dtype
 
@@ -293,7 +293,7 @@ def read_quantization(table: Any, shape: Sequence[int], where: str) -> Quantizat
         return None
     zeros = np.asarray(table.zero_point or (0,), np.int64)
     if zeros.size not in (1, scales.size) or not np.isfinite(scales).all() or (scales < 0).any():
-        raise ModelError(f"has {scales.size} scales and {zeros.size} zero points", where=where, fix=_CONVERT)
+        raise ModelError(f"has {scales.size} scales, but {zeros.size} zero points", where=where, fix=_CONVERT)
     axis = table.quantized_dimension if scales.size > 1 and len(shape) > 1 else 0  # biases may state another
     if scales.size > 1 and not (0 <= axis < len(shape) and shape[axis] == scales.size):
         raise ModelError(

@@ -93,12 +93,14 @@ def _misfit(slot: Slot) -> Issue | None:
     if definition.is_static and not value.is_static:
         return Issue(
             f"the model computes {place}, but the definition needs static data",
-            "remove IsStaticTensor (JSON: static) from the definition, or make it a constant of the model",
+            "remove IsStaticTensor (JSON: static) from the definition, or make the input constant",
         )
     if not value.ranked:
         return Issue(f"the number of axes of {place} is unknown", bind_dims())
     if value.bits is not None:
-        return Issue(f"{place} holds integers of {value.bits} bits", "store them in 8 bits in the model")
+        return Issue(
+            f"{place} holds integers of {value.bits} bits", "store the integers in 8 bits in the model"
+        )
     allowed = definition.dtypes
     if not is_allowed(value.dtype, allowed) and _stored_type(value.tensor.data, definition) is None:
         array = value.numpy() if value.is_static and value.dtype.is_integer else None

@@ -240,7 +240,7 @@ class UdoNodes:
             left = fitting or left[:1]
         if len(left) > 1:
             raise UnsupportedOp(
-                f"{' and '.join(map(full_name, left))} match it both",
+                f"{' and '.join(map(full_name, left))} both match this node",
                 fix="remove one of the definitions, or give its package the Domain of the operator",
             )
         return left[0] if left else None

@@ -22,7 +22,9 @@ _SHAPE_FIX = (
     "state it as Shape/Text of the output (xdlc_shape in JSON) or in the model (value_info in ONNX), or "
     "pass a shape function with {} FILE.py; xdlc udo-package-generator writes a skeleton"
 )
-_HOOK_FIX = "return it from infer_shape_and_type of the plugin, or state it in the model (value_info in ONNX)"
+_HOOK_FIX = (
+    "return the shape from infer_shape_and_type of the plugin, or state it in the model (value_info in ONNX)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,7 @@ def _result(
     dtype = stated[0][1] if stated else _usual(place, source, view)
     clash = _clash(place, source, dtype, stated)
     if dtype is None or clash:
-        return Issue(f"{name} {clash}", "correct it, or state the data type in the definition")
+        return Issue(f"{name} {clash}", "correct the data type, or state it in the definition")
     guess = _guess(name, place, dtype) if source.dtype is None and not stated else ""
     return InferredOutput(shape, dtype, source.dtype or dtype, order, guess)
 
@@ -291,7 +293,7 @@ def _claim(by: str, function: Source, view: OpView, count: int, issues: list[Iss
             text = ": ".join(filter(None, (error.where, error.problem)))
         fix = error.fix if isinstance(error, XdlcError) else None
         whose = "" if isinstance(error, XdlcError) and error.where else f"{by} fails: "
-        issues.append(Issue(f"{whose}{text}", fix or "correct it"))
+        issues.append(Issue(f"{whose}{text}", fix or f"correct {by}"))
         return None
     if results is None:
         return None
@@ -299,7 +301,7 @@ def _claim(by: str, function: Source, view: OpView, count: int, issues: list[Iss
         issues.append(Issue(f"{by} returns {results!r}", "return a TensorSpec for each output, or None"))
         return None
     if len(results) != count:
-        issues.append(Issue(f"{by} returns {len(results)} outputs, the op has {count}", "correct it"))
+        issues.append(Issue(f"{by} returns {len(results)} outputs, the op has {count}", f"correct {by}"))
         return None
     return by, [_known(spec) for spec in results]
 

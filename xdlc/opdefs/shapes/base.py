@@ -78,7 +78,7 @@ def verify_shapes(graph: Graph) -> list[ConstraintError]:
                 ConstraintError(
                     f"its parameters make the output [{stated}], but it is {list(wrong[0].shape)}",
                     where=f"graph {graph.name!r}: op {op.name!r} ({op.type})",
-                    fix="the file is damaged, or written by a faulty tool: convert the source model again",
+                    fix="convert the source model again: the file is damaged, or a faulty tool wrote it",
                 )
             )
     return problems

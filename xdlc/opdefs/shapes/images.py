@@ -22,7 +22,7 @@ def grid_sample(op: Op) -> list[Dims]:
     """Return the dimensions of the grid with the channels of the image."""
     source, grid = operand(op, 0), operand(op, 1)
     if source.shape[0] != grid.shape[0]:
-        raise ShapeError(f"a grid for {grid.shape[0]} images does not fit {source.shape[0]}")
+        raise ShapeError(f"a grid for {grid.shape[0]} images does not fit a batch of {source.shape[0]}")
     return [(source.shape[0], *grid.shape[1:-1], source.shape[-1])]
 
 

@@ -75,7 +75,9 @@ def split(op: Op) -> list[Dims]:
     ends = [0, *integers(op, "split_index"), source.shape[place]]
     sizes = [stop - start for start, stop in pairwise(ends)]
     if len(sizes) != len(op.outputs) or min(sizes) < 0:
-        raise ShapeError(f"its indices {ends[1:-1]} do not split {source.shape[place]} in {len(op.outputs)}")
+        raise ShapeError(
+            f"indices {ends[1:-1]} do not split {source.shape[place]} elements into {len(op.outputs)} parts"
+        )
     return [(*source.shape[:place], size, *source.shape[place + 1 :]) for size in sizes]
 
 
@@ -85,7 +87,7 @@ def unpack(op: Op) -> list[Dims]:
     source = operand(op, 0)
     place = axis(op, source.rank)
     if source.shape[place] != len(op.outputs):
-        raise ShapeError(f"it has {len(op.outputs)} results for {source.shape[place]} parts")
+        raise ShapeError(f"{source.shape[place]} parts need as many outputs, not {len(op.outputs)}")
     return [(*source.shape[:place], *source.shape[place + 1 :]) for _ in op.outputs]
 
 
@@ -178,7 +180,7 @@ def top_k(op: Op) -> list[Dims]:
     """Return the shape with ``k`` on the last axis."""
     source, count = operand(op, 0), int(op.param("k", 0))
     if count > source.shape[-1]:
-        raise ShapeError(f"it selects {count} of {source.shape[-1]}")
+        raise ShapeError(f"it selects {count} of only {source.shape[-1]} elements")
     return [(*source.shape[:-1], count) for _ in op.outputs]
 
 

@@ -101,7 +101,7 @@ def matmul(op: Op) -> list[Dims]:
     """Return the shape of a batched matrix product."""
     first, second = operand(op, 0), operand(op, 1)
     if min(first.rank, second.rank) < 2:
-        raise ShapeError("it multiplies a vector")
+        raise ShapeError("a matrix product needs rank 2 or more, but an input is a vector")
     rows, inner = first.shape[-2:][:: -1 if op.param("transpose_in0", False) else 1]
     depth, columns = second.shape[-2:][:: -1 if op.param("transpose_in1", False) else 1]
     if inner != depth:

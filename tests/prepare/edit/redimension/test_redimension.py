@@ -301,7 +301,7 @@ def test_rules(
             "is unknown",
         ),
         ("TopK", [(1, 8)], [(1, 8), (1, 8)], {"k": u32(8)}, (1, 12), "may mean all or this number"),
-        ("TopK", [(1, 8)], [(1, 5), (1, 5)], {"k": u32(5)}, (1, 4), "it selects 5 of 4"),
+        ("TopK", [(1, 8)], [(1, 5), (1, 5)], {"k": u32(5)}, (1, 4), "it selects 5 of only 4 elements"),
         (
             "StridedSlice",
             [(1, 8)],
@@ -326,7 +326,7 @@ def test_rules(
             (1, 5, 4, 2),
             "do not divide 5x4",
         ),
-        ("UnPack", [(2, 3)], [(3,), (3,)], {"axis": u32(0)}, (3, 3), "2 results for 3 parts"),
+        ("UnPack", [(2, 3)], [(3,), (3,)], {"axis": u32(0)}, (3, 3), "3 parts need as many outputs"),
         ("DetectionOutput", [(1, 2, 3)], [(1, 9)], {}, (2, 2, 3), "no rule gives its results"),
     ],
 )

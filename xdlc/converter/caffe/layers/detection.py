@@ -97,7 +97,7 @@ def _pair(p: Params, stem: str, both: str, default: tuple[float, float]) -> tupl
     if not p.has(both, *parts):
         return default
     if p.has(both) and p.has(*parts):
-        raise misfit(f"states {both}, and {parts[0]} or {parts[1]}: remove one")
+        raise misfit(f"states {both}, which excludes {parts[0]} and {parts[1]}")
     height, width = (p.number(both if p.has(both) else part, above=0) for part in parts)
     return height, width
 
@@ -129,7 +129,7 @@ def _detection_output(node: Node, g: Operators) -> Value:
     labels = [label for label in range(classes) if label != background]
     most, keep = params(node, f"{_OWN}.nms_param").integer("top_k", -1), p.integer("keep_top_k", -1)
     if not labels or not most or not keep:
-        raise misfit("keeps no box: top_k or keep_top_k is 0, or there is only the background")
+        raise misfit("keeps no box: top_k or keep_top_k is 0, or the background is the only class")
     boxes = _decoded(p, g, reshape(g, loc, (images, count, sets, 4)), prior)
     scores = permuted(g, reshape(g, conf, (images, count, classes)), (0, 2, 1))
     scores = g("Gather", [scores, vector(g, labels)], axis=1)  # [images, labels, count]
@@ -164,7 +164,7 @@ def _suppressed(node: Node, g: Operators, boxes: Value, scores: Value) -> Value:
     overlap, eta = nms.number("nms_threshold", 0.3), nms.number("eta", 1.0)
     threshold = params(node, _OWN).number("confidence_threshold", LOWEST)
     if overlap < 0 or not 0 < eta <= 1:
-        raise misfit(f"states an nms_threshold of {overlap:g} and an eta of {eta:g}")
+        raise misfit(f"needs nms_threshold >= 0 and 0 < eta <= 1, not {overlap:g} and {eta:g}")
     if eta < 1 and overlap > 0.5:
         return adaptively_kept_scores(g, boxes, scores, overlap, threshold, eta)
     x1, y1, x2, y2 = unstack(g, boxes, 4, 2)  # boxes turned round have no area, and hide none
@@ -316,12 +316,12 @@ def _python_proposal(node: Node, g: Operators) -> list[Value]:
     if others.strip(" \t\n,{}[]()") or 2 * len(lists) < len(parts) or len(lists.get("feat_stride", ())) != 1:
         raise ModelError(
             f"states a param_str that is not of 'feat_stride', 'scales' and 'ratios': {text[:40]!r}",
-            fix="write it as 'feat_stride': 16, or replace the layer with one of type Proposal",
+            fix="write param_str like 'feat_stride': 16, or replace the layer with one of type Proposal",
         )
     anchors = _anchors(g, 16.0, lists.get("ratios") or _RATIOS, lists.get("scales") or _SCALES)
     g.context.diagnostics.notices.append(
-        f"{node.own_name!r} uses py-faster-rcnn's settings: 6000 boxes, 300 of them after suppression over "
-        "0.7, of 16 pixels or more; a Proposal layer states others"
+        f"{node.own_name!r} uses the settings of py-faster-rcnn: 6000 boxes, 300 after suppression at 0.7, "
+        "sides of 16 pixels or more; a layer of type Proposal can state other settings"
     )
     rois, *scores = _proposals(node, g, anchors, lists["feat_stride"][0], 16.0, 6000, 300, 0.7)
     return [rois, *(reshape(g, score, (score.size, 1)) for score in scores)]
@@ -341,7 +341,7 @@ def _proposal(node: Node, g: Operators) -> list[Value]:
 def _anchors(g: Operators, base: float, ratios: list[float], scales: list[float]) -> Array:
     """Return anchors [ratios * scales, 4], as py-faster-rcnn's generate_anchors.py."""
     if not 0 < min(base, *ratios, *scales) <= max(base, *ratios, *scales) <= 1e6:
-        raise misfit("states a base_size, ratio or scale that is not above 0, or above 1000000")
+        raise misfit("needs a base_size, ratios and scales above 0 and at most 1000000")
     g.builder.check_table(len(ratios), len(scales), 4)
     widths = np.round(np.sqrt(base * base / np.asarray(ratios)))
     sides = np.stack([widths, np.round(widths * ratios)], axis=-1)
@@ -374,7 +374,9 @@ def _proposals(
         fix = f"convert with {spell('batch', 1)}"
         raise UnsupportedOp(f"proposals of {images} images are not supported", fix=fix)
     if not 0 < stride < 1e6 or overlap < 0 or not 0 <= least < 1e9:
-        raise misfit(f"states feat_stride {stride:g}, min_size {least:g} and nms_thresh {overlap:g}")
+        raise misfit(
+            f"has feat_stride {stride:g}, min_size {least:g}, nms_thresh {overlap:g}: one is not valid"
+        )
     total = rows * columns * count
     g.builder.check_table(total + after, 8)
     grid = np.stack(np.meshgrid(np.arange(columns), np.arange(rows)), axis=-1) * stride
@@ -406,8 +408,8 @@ def _proposals(
     regions = g("Pad", [g("Gather", [regions, chosen], axis=0), vector(g, [0, 1, 0, 0])])
     better = g("Gather", [better, chosen], axis=0)
     g.context.diagnostics.notices.append(
-        f"{node.own_name!r} runs on the host and outputs {after} regions, and fills regions after the last "
-        "with 0; for HTP cut the net around it"
+        f"{node.own_name!r} runs on the host and outputs {after} regions; unused regions are 0. "
+        "For HTP, cut the net around the layer"
     )
     rois = where(g, g("Unsqueeze", [kept, vector(g, [1])]), regions, number(g, regions, 0))
     return [rois, where(g, kept, better, zero)][: len(node.outputs)]

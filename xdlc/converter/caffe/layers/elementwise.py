@@ -136,7 +136,7 @@ def eltwise(node: Node, g: Operators) -> Value:
     if any(shape != shapes[0] for shape in shapes):
         raise misfit(f"bottoms must have one shape, but have {shapes}")
     if len(factors) not in (0, len(operands)):
-        raise misfit(f"has {len(factors)} coeff for {len(operands)} bottoms")
+        raise misfit(f"has {len(factors)} values of coeff, but {len(operands)} bottoms")
     if factors and operation == "PROD":
         raise misfit(f"states coeff, which operation {operation} does not support")
     if factors and operation == "MAX":
@@ -160,7 +160,7 @@ def axpy(node: Node, g: Operators) -> Value:
     shape = x.shape
     if len(shape) < 2 or a.shape[:2] != shape[:2] or a.size != math.prod(shape[:2]) or y.shape != shape:
         shapes = [list(each.shape) for each in (a, x, y)]
-        raise misfit(f"bottoms of shapes {shapes} instead of [N, C], and twice [N, C, H, W]")
+        raise misfit(f"bottoms must be [N, C] and twice [N, C, H, W], but are {shapes}")
     return g("Add", [g("Mul", [reshape(g, a, (*shape[:2], *[1] * (len(shape) - 2))), x]), y])
 
 
@@ -177,7 +177,7 @@ def scale(node: Node, g: Operators) -> Value:
     covered_shape = shape[first:end]
     if end > len(shape) or (others and others[0].shape != covered_shape):
         source = f"a second bottom of {list(others[0].shape)}" if others else f"num_axes {count}"
-        raise misfit(f"{source} from axis {axis} of {list(shape)} on")
+        raise misfit(f"{source} from axis {axis} on does not fit {list(shape)}")
     has_terms = is_scale and p.flag("bias_term", False)
     operands = [*others, *weights(node, g, *[covered_shape] * ((not others) + has_terms))]
     for type, operand in zip(("Mul", "Add") if is_scale else ("Add",), operands, strict=False):

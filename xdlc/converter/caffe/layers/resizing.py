@@ -18,7 +18,7 @@ from xdlc.ir.dtype import FLOAT32, INT32
 def _resized(g: Operators, x: Value, size: Sequence[int], transform: str, mode: str = "linear") -> Value:
     """Return an image [N, C, H, W] after a canonical Resize."""
     if len(size) != 2 or min(size) < 1:
-        raise misfit(f"resizes {list(x.shape)} to {list(size)}")
+        raise misfit(f"cannot resize {list(x.shape)} to {list(size)}")
     if tuple(size) == x.shape[2:]:
         return x
     given = {"coordinate_transformation_mode": transform, "nearest_mode": "floor", "mode": mode}
@@ -101,7 +101,7 @@ def _unpooled(g: Operators, x: Value, mask: Value, size: Sequence[int]) -> Value
     """Return zeros [N, C, *size] with elements at positions ``y * width + x``."""
     planes, new = math.prod(x.shape[:2]), (*x.shape[:2], *size)
     if mask.shape != x.shape or math.prod(new) < x.size:
-        raise misfit(f"puts {list(x.shape)} to places {list(mask.shape)} of {list(new)}")
+        raise misfit(f"cannot put {list(x.shape)} at the places {list(mask.shape)} of {list(new)}")
     places = reshape(g, cast(g, mask, INT32), (planes, x.size // planes))
     zeros = full(g, (planes, math.prod(size)), 0, FLOAT32)
     made = g("ScatterElements", [zeros, places, reshape(g, x, places.shape)], axis=1)

@@ -33,7 +33,7 @@ def _concat(node: Node, g: Operators) -> Value:
         sizes = itertools.zip_longest(first.shape, value.shape)
         if axis >= value.rank or any(a != b for place, (a, b) in enumerate(sizes) if place != axis):
             shapes = f"{list(first.shape)} and {list(value.shape)}"
-            raise misfit(f"joins bottoms along axis {axis}, and {shapes} differ in others")
+            raise misfit(f"joins bottoms along axis {axis}, but {shapes} differ in other axes")
     return g("Concat", values, axis=axis) if others else first
 
 
@@ -45,7 +45,7 @@ def _slice(node: Node, g: Operators) -> list[Value]:
     points = params(node, "slice_param").integers("slice_point")
     if not points and (not count or size % count):
         raise ModelError(
-            f"cuts {size} elements of axis {axis} into {count} equal parts", fix="state slice_point"
+            f"cannot cut {size} elements of axis {axis} into {count} equal parts", fix="set slice_point"
         )
     ends = [0, *points, size] if points else range(0, size + 1, size // count)
     sizes = [end - start for start, end in itertools.pairwise(ends)]
@@ -64,7 +64,7 @@ def _flatten(node: Node, g: Operators) -> Value:
     (x,), p = bottoms(node, 1), params(node, "flatten_param")
     first, last = (node.axis(p.integer(name, at), x.rank) for name, at in (("axis", 1), ("end_axis", -1)))
     if last < first - 1:
-        raise misfit(f"flattens axes {first} to {last}")
+        raise misfit(f"cannot flatten axes {first} to {last}")
     return reshape(g, x, (*x.shape[:first], math.prod(x.shape[first : last + 1]), *x.shape[last + 1 :]))
 
 
@@ -82,7 +82,7 @@ def _reshape(node: Node, g: Operators) -> Value:
         raise misfit("states -1 for more than one dimension")
     kept = x.shape[first:]
     if 0 in new[len(kept) :]:
-        raise misfit(f"copies (0) a dimension that a bottom of rank {x.rank} lacks")
+        raise misfit(f"copies (size 0) a dimension that a bottom of rank {x.rank} lacks")
     new = [kept[place] if size == 0 else size for place, size in enumerate(new)]
     sizes = [*x.shape[:first], *new, *x.shape[last:]]
     check_shape(node.outputs[0], [max(size, 1) for size in sizes], x.dtype)
@@ -90,10 +90,10 @@ def _reshape(node: Node, g: Operators) -> Value:
     sizes = [x.size // rest if size == -1 else size for size in sizes]
     if math.prod(sizes) != x.size:
         fix = f"state 0 or -1 instead of a fixed size, or the size of the input with {spell('input_dims')}"
-        raise ModelError(f"reshapes {list(x.shape)} of {x.size} elements to {sizes}", fix=fix)
+        raise ModelError(f"cannot reshape {x.size} elements, {list(x.shape)}, to {sizes}", fix=fix)
     if x.rank and x.shape[0] > 1 and first == 0 and sizes[:1] == [1] and -1 in new:
         g.context.diagnostics.notices.append(
-            f"{node.own_name!r} (Reshape) states 1 for the batch, and joins its {x.shape[0]} images"
+            f"{node.own_name!r} (Reshape) states 1 for the batch, so it joins its {x.shape[0]} images"
         )
     return reshape(g, x, sizes)
 
@@ -120,13 +120,15 @@ def _crop(node: Node, g: Operators) -> Value:
     axes = range(node.axis(p.integer("axis", 2), x.rank), x.rank)
     starts = p.integers("offset", least=0) or [0]
     if len(starts) not in (1, len(axes)):
-        raise misfit(f"states {len(starts)} values of offset for {len(axes)} axes")
+        raise misfit(f"has {len(starts)} values of offset, but crops {len(axes)} axes")
     if like.rank < x.rank:
-        raise misfit(f"cuts rank {x.rank} to the size of a bottom of rank {like.rank}")
+        raise misfit(f"cannot cut rank {x.rank} to the size of a bottom of rank {like.rank}")
     starts = starts * (len(axes) // len(starts))
     ends = [start + like.shape[axis] for start, axis in zip(starts, axes, strict=True)]
     if any(end > x.shape[axis] for end, axis in zip(ends, axes, strict=True)):
-        raise misfit(f"cuts {list(like.shape)} from {starts} on out of {list(x.shape)}, axes {list(axes)}")
+        raise misfit(
+            f"cannot cut {list(like.shape)} from {starts} on out of {list(x.shape)}, axes {list(axes)}"
+        )
     if tuple(ends) == x.shape[axes[0] :] and not any(starts):
         return x
     return g("Slice", [x, vector(g, starts), vector(g, ends), vector(g, axes)])
@@ -150,7 +152,7 @@ def _pad(node: Node, g: Operators) -> Value:
     if min(amounts) < 0 < max(amounts):
         raise misfit(f"padding one side and cropping another is not supported: {amounts}")
     if kind == "REFLECT" and (max(up, down) >= x.shape[-2] or max(left, right) >= x.shape[-1]):
-        raise misfit(f"reflects {amounts} elements of {list(x.shape)}")
+        raise misfit(f"reflects {amounts} elements, which is too many for {list(x.shape)}")
     zeros = [0] * (x.rank - 2)
     pads = vector(g, [*zeros, up, left, *zeros, down, right])
     mode = {"CONSTANT": "constant", "REPLICATE": "edge", "REFLECT": "reflect"}[kind]
@@ -192,7 +194,7 @@ def _reorg(node: Node, g: Operators) -> Value:
 
 def _check_channels(x: Value, group: int) -> None:
     if x.shape[1] % group:
-        raise misfit(f"{group} does not divide the channels of {list(x.shape)}")
+        raise misfit(f"group {group} does not divide the channels of {list(x.shape)}")
 
 
 # ------------------------------------------------------------------ rows
@@ -202,7 +204,7 @@ def _check_channels(x: Value, group: int) -> None:
 def _batch_reindex(node: Node, g: Operators) -> Value:
     x, index = bottoms(node, 2)
     if index.rank != 1 or not x.rank:
-        raise misfit(f"selects rows of rank {x.rank} by a bottom of rank {index.rank} instead of 1")
+        raise misfit(f"cannot select rows of rank {x.rank} by a bottom of rank {index.rank}: it must be 1")
     return g("Gather", [x, cast(g, index, INT32)], axis=0)
 
 

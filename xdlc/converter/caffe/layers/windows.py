@@ -68,7 +68,7 @@ def _operands(
         if image.shape != shape:
             raise misfit(f"bottoms must have one shape, but have {list(shape)} and {list(image.shape)}")
     if len(node.outputs) != len(images):
-        raise misfit(f"has {len(images)} bottoms and {len(node.outputs)} tops")
+        raise misfit(f"needs a top per bottom, but has {len(images)} bottoms and {len(node.outputs)} tops")
     axis = node.axis(p.integer("axis", 1), len(shape))
     spatial = shape[axis + 1 :] or (1,)
     kernel = p.sizes("kernel_size", len(spatial), 0, least=1, h_and_w="kernel")
@@ -111,7 +111,7 @@ def _weights(node: Node, g: Operators, p: Params, shapes: Sequence[Sequence[int]
         return weights(node, g, *shapes)
     g.builder.check_table(*shape)
     g.context.diagnostics.notices.append(
-        f"{g.context.place(node)}: the net has no weights: xdlc uses the weights of its bilinear filler"
+        f"{g.context.place(node)}: the net has no weights, so xdlc uses its bilinear filler"
     )
     bias = np.float32(p.number("bias_filler.value", 0.0))
     arrays = [_bilinear(shape), *(np.full(each, bias) for each in shapes[1:])]
@@ -144,13 +144,13 @@ def pooling(node: Node, g: Operators) -> list[Value]:
     rounds_up = p.word("round_mode", {"CEIL": 0, "FLOOR": 1}, "CEIL") == "CEIL" and p.flag("ceil_mode", True)
     if p.flag("global_pooling", False):
         if any(kernel) or strides != [1, 1] or pads != [0, 0]:
-            raise misfit("states global_pooling, and a kernel, a stride or padding")
+            raise misfit("states global_pooling, which excludes a kernel, a stride and padding")
         kernel = list(x.shape[2:])
     elif not all(kernel):
         raise p.lacks("kernel_size")
     count = len(node.outputs)
     if count > (2 if method == "MAX" else 1):
-        raise misfit(f"has {count} tops with pool {method}")
+        raise misfit(f"pool {method} does not support {count} tops")
     return _pooled(g, x, method, [kernel, strides, pads], rounds_up=rounds_up, tops=count)
 
 

@@ -57,7 +57,7 @@ def _regions_of_images(node: Node, g: Operators, x: Value, rois: Value) -> Value
     height, width = (integer(node, name, 1, 1) for name in ("pooled_h", "pooled_w"))
     scale = number(node, "spatial_scale", 1.0)
     if x.rank != 4 or not 0 < scale < math.inf:
-        raise node.invalid(f"rank must be 4, but is {x.rank}, with spatial_scale {scale:g}")
+        raise node.invalid(f"needs rank 4 and spatial_scale above 0, but has {x.rank} and {scale:g}")
     corners, image = _regions(node, g, rois, dims(x, [0])[0])
     count = dims(rois, [0])
     g.builder.check_table(*count)
@@ -148,7 +148,7 @@ def _heatmap_max_keypoint(node: Node, g: Operators, maps: Value, boxes: Value) -
     if len(shape) != 4 or shape[2] != shape[3] or shape[2] < 2 or boxes.rank != 2 or boxes.shape[1] < 4:
         raise node.invalid(f"maps {list(shape)} do not fit boxes {list(boxes.shape)}")
     if boxes.shape[0] != shape[0]:
-        raise node.invalid(f"{boxes.shape[0]} boxes for {shape[0]} sets of maps")
+        raise node.invalid(f"{shape[0]} sets of maps need as many boxes, not {boxes.shape[0]}")
     (count, points, size), rows = shape[:3], shape[0] * shape[1]
     flat = reshape(g, maps, (rows, size * size))
     place = cast(g, g("ArgMax", [flat], axis=1, keepdims=1), INT32)

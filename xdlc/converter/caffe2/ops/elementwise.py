@@ -88,7 +88,7 @@ def _composed(node: Node, g: Operators, x: Value) -> Value:
 def _cast(node: Node, g: Operators, x: Value) -> Value:
     given = node.attr("to")
     if isinstance(given, str) and given.upper() not in DATA_TYPES:
-        raise node.problem(f"a cast to {given!r:.40}, a type that a DLC cannot hold", "remove the cast")
+        raise node.problem(f"it casts to {given!r:.40}, a type that a DLC cannot hold", "remove the cast")
     target = DATA_TYPES[given.upper()] if isinstance(given, str) else integer(node, "to", 0)
     return elementwise.converted(g, x, ir.dtype.from_numpy(dtype_of(target, "")))
 

@@ -47,7 +47,7 @@ def _encoding_of(node: Node, index: int) -> ScaleOffset:
     if maker is not None and maker.type == "Dequantize" and maker.inputs[0] is not None:
         encoding = maker.inputs[0].encoding
     if not isinstance(encoding, ScaleOffset):
-        raise node.invalid(f"{node.names[index]!r} holds floats; {node.type} requires Int8Quantize")
+        raise node.invalid(f"{node.names[index]!r} holds floats; insert Int8Quantize before {node.type}")
     return encoding
 
 

@@ -111,7 +111,9 @@ def _layer_norm(node: Node, g: Operators) -> list[Value]:
     axis, epsilon, shape = node.axis(integer(node, "axis", 1), x.rank), number(node, "epsilon", 1e-5), dims(x)
     inner = shape[axis:]
     if any(value.shape != inner for value in weights):
-        raise node.invalid(f"scale, bias {[list(value.shape) for value in weights]} do not fit {list(inner)}")
+        raise node.invalid(
+            f"scale and bias {[list(value.shape) for value in weights]} do not fit {list(inner)}"
+        )
     if not weights:
         g.builder.check_table(*inner)
         weights = [g.builder.const(np.full(inner, fill, x.dtype.numpy)) for fill in (1, 0)]

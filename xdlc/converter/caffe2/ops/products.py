@@ -24,7 +24,7 @@ def _fc(node: Node, g: Operators, x: Value, weight: Value, bias: Value) -> Value
     units, inner = reversed(table.shape) if transposed else table.shape
     if rows.shape[1] != inner:
         raise node.invalid(
-            f"{rows.shape[1]} elements of {node.names[0]!r} from its axis on meet weights "
+            f"{rows.shape[1]} elements per row of {node.names[0]!r} do not fit weights "
             f"{node.names[1]!r} of shape {list(weight.shape)}"
         )
     vectors(node, units, bias=bias)

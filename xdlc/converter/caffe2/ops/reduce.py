@@ -52,7 +52,7 @@ def _top_k(node: Node, g: Operators, x: Value, count: Value | None = None) -> li
     k = integers(node, "k") if count is None else ints(count, "k")
     axis = node.axis(integer(node, "axis", -1), x.rank)
     if len(k) != 1 or not 0 < k[0] <= dims(x, [axis])[0]:
-        raise node.invalid(f"k is {k} of {x.shape[axis]} elements along axis {axis}")
+        raise node.invalid(f"k is {k}, but axis {axis} has {x.shape[axis]} elements")
     values, places = g.apply("TopK", [x, vector(g, k)], {"axis": axis}, 2)
     if not wants(node, 2):
         return [values, places]

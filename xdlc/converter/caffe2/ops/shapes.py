@@ -66,7 +66,7 @@ def _slice(
     """Return a slice; a negative position p means size + 1 + p, so -1 is the end."""
     starts, ends = _stated(node, first, "starts"), _stated(node, last, "ends")
     if (first is None) != (last is None) or len(starts) != len(ends) or len(starts) > x.rank:
-        raise node.invalid(f"starts {starts} and ends {ends} of {x.rank} axes")
+        raise node.invalid(f"starts {starts} and ends {ends} do not fit {x.rank} axes")
     slices = []
     for axis, places in enumerate(zip(starts, ends, strict=True)):
         if places != (0, -1):
@@ -133,7 +133,7 @@ def _dims(node: Node, g: Operators, x: Value) -> Value:
 def _transpose(node: Node, g: Operators, x: Value) -> Value:
     if node.type != "Transpose":
         if x.rank < 3:
-            raise node.invalid(f"the input has rank {x.rank}")
+            raise node.invalid(f"the input needs rank 3 or more, but has {x.rank}")
         return channel_last(g, x) if node.type == "NCHW2NHWC" else channel_first(g, x)
     perm = integers(node, "axes") or list(range(x.rank))[::-1]
     if sorted(perm) != list(range(x.rank)):

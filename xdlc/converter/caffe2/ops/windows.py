@@ -30,7 +30,9 @@ def _agreed(node: Node, name: str, count: int, forms: list[list[int]], default: 
     """Return the numbers of an argument's forms, which must agree."""
     found = [form * count if len(form) == 1 else form for form in forms if form] or [default]
     if any(form != found[0] or len(form) != count for form in found):
-        raise node.invalid(f"arguments {name} state {' and '.join(map(str, found))} for {count} numbers")
+        raise node.invalid(
+            f"arguments {name} are {' and '.join(map(str, found))}, but need {count} equal numbers"
+        )
     return found[0]
 
 
@@ -59,7 +61,7 @@ def padding(node: Node, rank: int, *, cuts: bool = False) -> tuple[list[int], li
     """
     sides = [amount for side in "tlbr" for amount in integers(node, f"pad_{side}")]
     if 0 < len(sides) < 4:
-        raise node.invalid("has some of pad_t, pad_l, pad_b and pad_r only")
+        raise node.invalid("needs all of pad_t, pad_l, pad_b and pad_r, or none")
     forms = [integers(node, "pad"), integers(node, "pads"), sides]
     found = _agreed(node, "pad", 2 * rank, forms, [0] * (2 * rank))
     if min(found) < 0 and not cuts:
@@ -149,7 +151,7 @@ def _conv_transpose(node: Node, g: Operators) -> Value:
     if legacy not in (0, _VALID, _SAME) or (legacy and any((*before, *after))):
         raise node.invalid(f"legacy_pad is {legacy}; it must be 0, or 1 or 2 without padding")
     if any(extra >= step for extra, step in zip(adjust, strides, strict=True)):
-        raise node.problem(f"adj {adjust} is not below stride {strides}", "lower adj")
+        raise node.problem(f"adj {adjust} is not below stride {strides}", "set adj below the stride")
     window = {"strides": strides, "dilations": dilations, "pads": [*before, *after], "output_padding": adjust}
     return stored(node, g, g("ConvTranspose", [x, weight, *bias], **group, **window))
 
@@ -189,7 +191,7 @@ def _lp_pool(node: Node, g: Operators, x: Value, options: dict[str, Sequence[int
     """Return the root of sums of powers in windows; by the mean unless squares."""
     power = number(node, "p", 2.0)
     if not 0 < power < math.inf:
-        raise node.invalid(f"argument p is {power:g}")
+        raise node.invalid(f"argument p must be finite and above 0, but is {power:g}")
     if power == 2:
         return g("LpPool", [x], p=2, **options)
     powers = g("Pow", [g("Abs", [x]), scalar(g, x, power)])

@@ -53,7 +53,7 @@ class Arguments:
         given = self.option(name, default)
         given = [given] if type(given) is int else given
         if not isinstance(given, list) or not all(type(each) is int for each in given):
-            raise self.node.invalid(f"argument {name} is {given!r:.40}")
+            raise self.node.invalid(f"argument {name} is {given!r:.40}, not an integer")
         return given
 
     def integer(self, name: str, default: int | None = None) -> int:
@@ -64,7 +64,7 @@ class Arguments:
         """
         given = self.integers(name, default)
         if len(given) != 1:
-            raise self.node.invalid(f"argument {name} is {given!r:.40}")
+            raise self.node.invalid(f"argument {name} is {given!r:.40}, not an integer")
         return given[0]
 
     def axes(self, x: Value, default: Any = None) -> list[int]:

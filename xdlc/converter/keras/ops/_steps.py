@@ -90,7 +90,7 @@ def stepped(
     batch, count = dims(x, [0, 1])
     if count > _STEPS:
         raise node.problem(
-            f"{count} steps of an unrolled layer are not supported; at most {_STEPS} are",
+            f"{count} steps are not supported: xdlc unrolls at most {_STEPS} steps of this layer",
             "use a plain LSTM, GRU or SimpleRNN without mask",
         )
     zeros = layer.flag("zero_output_for_mask")

@@ -105,7 +105,9 @@ def _repeated(g: Operators, x: Value, count: int) -> Value:
     if heads == count:
         return x
     if count % heads:
-        raise ModelError(f"{count} query heads are not a multiple of {heads} key heads", fix="save it again")
+        raise ModelError(
+            f"{count} query heads are not a multiple of {heads} key heads", fix="correct the number of heads"
+        )
     return g("Gather", [x, vector(g, np.repeat(np.arange(heads), count // heads))], axis=1)
 
 

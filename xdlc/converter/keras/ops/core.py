@@ -43,7 +43,7 @@ def nothing(node: Node, g: Operators) -> Value:
     if node.attr("training") is True:
         g.context.diagnostics.notices.append(
             f"layer {node.own_name!r} runs with training=True, which is random in Keras: the DLC passes "
-            "its input on"
+            "on the input of the layer"
         )
     return g("Identity", [as_float(g, x) if node.type.startswith("Random") else x])
 

@@ -28,7 +28,7 @@ def _axes(node: Node, x: Value) -> list[int]:
     given = node.attr("axis", -1)
     found = given if isinstance(given, list) else [given]
     if not found or not all(type(axis) is int for axis in found):
-        raise node.invalid(f"axis is {given!r:.40}")
+        raise node.invalid(f"axis is not valid: {given!r:.40}")
     return sorted(axis_of(axis, x.rank) for axis in found)
 
 

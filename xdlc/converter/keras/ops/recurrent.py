@@ -79,7 +79,7 @@ def _merged(node: Node, g: Operators, pair: list[Value]) -> list[Value]:
     if mode == "concat":
         return [g("Concat", pair, axis=pair[0].rank - 1)]
     if mode not in ("sum", "ave", "mul"):
-        raise node.invalid(f"merge_mode is {mode!r:.40}")
+        raise node.invalid(f"merge_mode is unknown: {mode!r:.40}")
     made = g("Mul" if mode == "mul" else "Add", pair)
     return [g("Mul", [made, const(g, 0.5)]) if mode == "ave" else made]
 

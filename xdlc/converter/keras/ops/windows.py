@@ -36,7 +36,7 @@ def _padding(node: Node, kernel: list[int], dilations: list[int]) -> windows.Pad
     if padding == "causal":
         return [((size - 1) * step, 0) for size, step in zip(kernel, dilations, strict=True)]
     if padding not in ("same", "valid"):
-        raise node.invalid(f"padding is {padding!r:.40}")
+        raise node.invalid(f"padding is unknown: {padding!r:.40}")
     return str(padding).upper()
 
 

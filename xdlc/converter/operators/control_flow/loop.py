@@ -114,7 +114,7 @@ def _scan(importer: Operators, node: Node, inputs: Sequence[Value]) -> list[AnyV
     body, count = node.graph("body"), int(node.attr("num_scan_inputs", 0))
     first = len(inputs) - count
     if count < 1 or first < 0:
-        raise node.invalid(f"it scans {count} of {len(inputs)} inputs")
+        raise node.invalid(f"it scans {count} inputs, but has {len(inputs)}")
     check_formals(node, body, len(inputs), first)
     axes = _listed(node, "scan_input_axes", count)
     reverse = _listed(node, "directions" if node.opset < 9 else "scan_input_directions", count)
@@ -129,7 +129,7 @@ def _scan(importer: Operators, node: Node, inputs: Sequence[Value]) -> list[AnyV
     sequences = [f"{node.name}~sequence{index}" for index in range(count)]
     for name, value, axis in zip(sequences, inputs[first:], axes, strict=True):
         if value.ranked and not -value.rank <= axis < value.rank:
-            raise node.invalid(f"it scans axis {axis} of a value of rank {value.rank}")
+            raise node.invalid(f"it scans axis {axis}, but a value has rank {value.rank}")
         importer.context.values[name] = value
     length = f"{node.name}~length"
     importer.context.values[length] = _length(importer, inputs[first], axes[0])

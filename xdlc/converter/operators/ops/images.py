@@ -109,7 +109,7 @@ def space_to_depth(node: Node, b: Builder, x: Value) -> Value:
     """Map onto SpaceToDepth."""
     block = node.attr("blocksize")
     if node.attr("mode", "DCR") != "DCR":
-        raise node.problem(f"mode {node.attr('mode')!r} is not supported here", "export with mode DCR")
+        raise node.problem(f"mode {node.attr('mode')!r} is not supported", "export with mode DCR")
     if x.rank != 4 or not block or x.shape[2] % block or x.shape[3] % block:
         raise node.problem(f"blocksize {block} does not fit {list(x.shape)}")
     n, c, h, w = x.shape

@@ -41,7 +41,7 @@ def import_split(node: Node, importer: Operators) -> list[AnyValue]:
             "the rank of its input is only known when the graph runs", "bind the open dimensions"
         )
     if not -len(shape) <= axis < len(shape):
-        raise node.invalid(f"it splits axis {axis} of a value of rank {len(shape)}")
+        raise node.invalid(f"axis {axis} does not fit a value of rank {len(shape)}")
     chosen = None if node.input(1) is None else tensor(node, 1)
     if chosen is not None and chosen.dims != ():
         pieces = _cut_by(importer, node, value, axis, chosen)
@@ -89,12 +89,12 @@ def _cut_evenly(
         _check_integers(node, chosen)
         if not chosen.is_static:
             raise node.problem(
-                "the size of its pieces is computed when the graph runs, and so is their number",
+                "the number of its pieces is only known when the graph runs",
                 "make the size constant",
             )
         size = int(chosen.numpy())
     if size < 1:
-        raise node.invalid(f"the size of its pieces is {size}")
+        raise node.invalid(f"its pieces have size {size}, but need 1 or more")
     count = -(-extent // size)
     spend(importer, node, count, "its pieces")
     if not count:
@@ -117,9 +117,7 @@ def import_concat(node: Node, importer: Operators) -> list[AnyValue]:
     shape = elements[0].dims
     rank = None if shape is None else len(shape) + adds
     if not isinstance(axis, int) or (rank is not None and not -rank <= axis < rank):
-        raise node.invalid(
-            f"the op joins along axis {axis}, the result is of rank {'?' if rank is None else rank}"
-        )
+        raise node.invalid(f"axis {axis} does not fit a result of rank {'?' if rank is None else rank}")
     count_listed(importer, node, len(elements))
     pieces = list(elements)
     if adds:
@@ -132,7 +130,7 @@ def import_concat(node: Node, importer: Operators) -> list[AnyValue]:
 def _check_types(node: Node, elements: Iterable[Value]) -> None:
     types = dict.fromkeys(element.dtype.numpy for element in elements)
     if len(types) > 1:
-        raise node.invalid(f"a sequence of {' and '.join(map(str, types))}; all elements must be of one type")
+        raise node.invalid(f"a sequence holds {' and '.join(map(str, types))}, but needs a single type")
 
 
 @structural("SequenceEmpty", layout=ANY)
@@ -206,7 +204,7 @@ def import_map(node: Node, importer: Operators) -> list[AnyValue]:
         value = given(node, index)
         column = value.elements if isinstance(value, SequenceValue) else (tensor(node, index),) * length
         if len(column) != length:
-            raise node.invalid(f"it reads sequences of {length} and {len(column)} elements")
+            raise node.invalid(f"its sequences have {length} and {len(column)} elements: they must be equal")
         columns.append(column)
     spend(importer, node, length * max(body.size, 1), "its body, once for each element,")
     names, shared = body.inputs, constants(importer.context, body)
@@ -228,7 +226,7 @@ def import_optional(node: Node, importer: Operators) -> list[AnyValue]:
         return [OptionalValue(scalar(importer, False), None)]
     value = given(node, 0)
     if isinstance(value, OptionalValue):
-        raise node.invalid("it holds an optional")
+        raise node.invalid("an optional cannot hold an optional")
     return [OptionalValue(scalar(importer, True), value)]
 
 

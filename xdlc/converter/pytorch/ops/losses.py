@@ -137,7 +137,7 @@ def _cross_entropy(
     A smoothing below 0 has no effect.
     """
     if label_smoothing > 1:
-        raise ModelError(f"its label_smoothing is {label_smoothing}", fix=CONTRADICTION)
+        raise ModelError(f"label_smoothing {label_smoothing} is not from 0 to 1", fix=CONTRADICTION)
     rank = self.value.rank
     axis = 0 if rank == 1 else 1
     scores, count = self("LogSoftmax", axis=axis), dims(self.value, [axis])[0]

@@ -163,7 +163,7 @@ def _histc(node: AtenNode, self: Term, bins: int, min: float, max: float) -> Ter
     if x.value.dtype is not FLOAT32:
         raise node.problem("bins of 16-bit floats depend on their rounding", "use float32")
     if bins < 1 or not min <= max:
-        raise node.invalid(f"it has {bins} bins from {min} to {max}")
+        raise node.invalid(f"it cannot count {bins} bins from {min} to {max}")
     check_table(dims(x.value)[0], bins)
     low, high = _range(x, (min, max) if min != max else None, 1)
     place = (((x - low) * bins) / (high - low))("Floor").least(bins - 1)

@@ -98,7 +98,9 @@ def _polygamma(n: int, self: Term) -> Term:
     The reflection adds the derivative of pi cot(pi x), a polynomial of the cotangent.
     """
     if not 0 <= n <= _MOST_ORDER:
-        raise UnsupportedOp(f"a derivative of order {n} does not fit single precision", fix="use a lower one")
+        raise UnsupportedOp(
+            f"a derivative of order {n} does not fit single precision", fix="use a lower order"
+        )
     if not n:
         return _digamma(self)
     x, low = self, self < 0.5

@@ -53,7 +53,7 @@ def _view_bits(node: AtenNode, g: Operators, self: Value, dtype: DType) -> Value
 def _flatten(node: AtenNode, g: Operators, self: Value, start_dim: int, end_dim: int) -> Value:
     first, last = shapes.axis_of(node, start_dim, self.rank), shapes.axis_of(node, end_dim, self.rank)
     if first > last:
-        raise node.invalid(f"flattens axes {first} to {last}")
+        raise node.invalid(f"cannot flatten axes {first} to {last}")
     sizes, count = shapes.sizes_of(g, self), last + 1 - first
     joined = sizes[first : last + 1]
     whole = joined[0] if len(joined) == 1 else shapes.product(g, joined)

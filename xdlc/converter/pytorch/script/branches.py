@@ -32,7 +32,7 @@ def branch(
         scope = dict(variables)
         with recorder.inner() as graph:
             if machine.returns(body, scope):
-                raise UnsupportedOp("a branch that depends on data returns", fix=export_anew())
+                raise UnsupportedOp("a branch that depends on data has a return statement", fix=export_anew())
         graphs.append(graph)
         ends.append(scope)
     pairs: dict[str, list[Tensor]] = {}

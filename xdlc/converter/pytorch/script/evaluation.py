@@ -226,7 +226,7 @@ class Evaluation:
             if id(held) not in of_file or is_same:
                 continue
             if not isinstance(end, Tensor | int | float | str | None):
-                problem = f"attribute {path!r} becomes a {type(end).__name__}"
+                problem = f"attribute {path!r} changes to a {type(end).__name__}"
                 raise UnsupportedOp(problem, fix="make it an input and an output of the network")
             if path in self._starts and isinstance(end, Tensor):
                 program.written[self._starts[path].name] = end.name

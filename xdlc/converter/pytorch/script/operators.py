@@ -106,7 +106,7 @@ def _recorded(
         return recorder.cast(positional[0], arguments["other"].dtype if stated is None else stated)
     if version < _DIVISION and name == "div" and all(operand.dtype not in FLOATS for operand in operands):
         problem = "integer division in files of torch before 1.6 is not supported"
-        raise UnsupportedOp(problem, fix="save it with a newer torch")
+        raise UnsupportedOp(problem, fix="save the model with a newer torch")
     if version < _FILL and name == "full" and arguments["dtype"] is None:
         arguments["fill_value"] = float(arguments["fill_value"])
     recorded = quantized.kept(recorder, overload, arguments, operands)
@@ -136,7 +136,9 @@ def _literal(recorder: Recorder, value: Any, dtype: int | None = None, *_: Any, 
     if isinstance(value, Tensor):
         return value if dtype is None or dtype == value.dtype else recorder.cast(value, dtype)
     if tensors(value):
-        raise UnsupportedOp("a tensor is made from numbers that depend on data", fix="stack them")
+        raise UnsupportedOp(
+            "a tensor is made from numbers that depend on data", fix="stack the numbers with torch.stack"
+        )
     array = np.asarray(value)
     if array.dtype.kind not in "bif":
         raise UnsupportedOp("a tensor is made from values that are not numbers", fix=_FIX)

@@ -35,7 +35,7 @@ def chosen(name: str, positional: Sequence[Any], named: Mapping[str, Any]) -> tu
         if any(tensor.number for tensor in tensors(values)) and overloads(name):
             raise UnsupportedOp(f"an argument of {name} is a number that depends on data", fix=export_anew())
         kinds = ", ".join(type(value).__name__ for value in values)
-        raise UnsupportedOp(f"operator {name} does not support ({kinds})", fix="use torch.export")
+        raise UnsupportedOp(f"operator {name} does not support arguments ({kinds})", fix=export_anew())
     return best
 
 

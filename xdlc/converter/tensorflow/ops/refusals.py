@@ -17,15 +17,15 @@ def _gradient(node: Node, _g: Operators) -> AnyValue:
 _REFUSED = {
     "HashTable HashTableV2 LookupTableFind LookupTableFindV2 MutableHashTableV2": (
         "lookup tables, which the model fills on loading, are not supported",
-        "look up outside the network: begin after it with {} NODE DIMS",
+        "look up outside the network, and begin after the table: {} NODE DIMS",
     ),
     "ParseExample ParseExampleV2 ParseSingleExample DecodeRaw DecodeJpeg DecodePng DecodeImage DecodeCSV": (
         "encoded text and images are not supported",
-        "decode outside the network: begin at its result with {} NODE DIMS",
+        "decode outside the network, and begin after the decoder: {} NODE DIMS",
     ),
     "IteratorGetNext Iterator IteratorV2 QueueDequeueV2 QueueDequeueManyV2 FIFOQueueV2 ReaderReadV2": (
         "input pipelines of training are not supported",
-        "begin at it with {} NODE DIMS",
+        "begin the graph at the pipeline's output: {} NODE DIMS",
     ),
     "TRTEngineOp NeuronOp XlaCallModule": (
         "is compiled for another runtime: TensorRT, Neuron or XLA",

@@ -115,7 +115,7 @@ def _split_v(node: Node, g: Operators, x: Value, sizes: Value, axis: Value) -> l
 
 def _check_count(node: Node, name: str, count: int) -> None:
     if int(node.attr(name, 0)) != count:
-        raise node.invalid(f"{name} is {node.attr(name, 0)}, but the op has {count}")
+        raise node.invalid(f"{name} is {node.attr(name, 0)}, but the op has {count} tensors")
 
 
 @handler("PACK")
@@ -136,7 +136,7 @@ def _strided_slice(node: Node, g: Operators, x: Value, begin: Value, end: Value,
     masks = slicing.Masks(*(int(node.attr(name, 0)) for name in names))
     steps = np.asarray(ints(strides, "the strides"))
     if masks.new_axis >> len(steps):  # LiteRT would drop elements
-        raise node.invalid(f"new_axis_mask is {masks.new_axis} for {len(steps)} entries")
+        raise node.invalid(f"new_axis_mask {masks.new_axis} does not fit {len(steps)} entries")
     if not steps.all():
         raise node.invalid("a stride is 0")
     ignored = masks.begin & masks.shrink & ~masks.new_axis

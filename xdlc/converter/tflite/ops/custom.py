@@ -40,10 +40,10 @@ def _numbers(node: Node, names: str) -> dict[str, Any]:
     """
     data, wanted = node.attr(_OPTIONS, b""), names.split()
     if not isinstance(data, bytes) or len(data) < 4 * len(wanted):
-        raise node.invalid(f"its options need {len(wanted)} numbers")
+        raise node.invalid(f"its options have fewer than {len(wanted)} numbers")
     found: dict[str, Any] = dict(zip(wanted, struct.unpack_from(f"<{len(wanted)}i", data), strict=True))
     if found["padding"] not in _PADDINGS or min(found.values()) < 1:
-        raise node.invalid(f"its options are {found}")
+        raise node.invalid(f"its options are not valid: {found}")
     return found | {"padding": _PADDINGS[found["padding"]]}
 
 

@@ -193,7 +193,7 @@ def _projected(node: Node, b: Builder, count: int) -> tuple[Value, Value, Value]
     """Return queries, keys and values as [batch, heads, length, size], biases added."""
     query, key, value, bias = (node.input(index) for index in range(4))
     if query is None or count < 1:
-        raise node.problem(f"no queries, or {count} heads, are not supported")
+        raise node.problem(f"attention without queries, or with {count} heads, is not supported")
     if query.rank == 5:
         if bias is not None:
             raise node.problem("biases for packed queries, keys and values are not supported")
@@ -272,13 +272,15 @@ def _heads(node: Node) -> tuple[int, int]:
     """Return the numbers of query and key heads; refuse unsupported forms."""
     for index, what in _REFUSED.items():
         if node.input(index) is not None:
-            raise node.problem(f"{what} (input {index}) is not supported")
+            raise node.problem(f"input {index} ({what}) is not supported")
     for name in _OPTIONS:
         if (node.attr(name) or 0) > 0:
             raise node.problem(f"{name} = {node.attr(name)} is not supported")
     count, groups = int(node.attr("num_heads", 0)), int(node.attr("kv_num_heads", 0))
     if count < 1 or groups < 1 or count % groups or any(node.outputs[3:]):
-        raise node.problem(f"{count} heads, {groups} groups, {len(node.outputs)} outputs are not supported")
+        raise node.problem(
+            f"{count} heads, {groups} groups and {len(node.outputs)} outputs are not supported"
+        )
     return count, groups
 
 
