@@ -28,12 +28,12 @@ _VALID, _SAME, _CAFFE = 1, 2, 3
 
 def _agreed(node: Node, name: str, count: int, forms: list[list[int]], default: list[int]) -> list[int]:
     """Return the numbers of an argument's forms, which must agree."""
-    found = [form * count if len(form) == 1 else form for form in forms if form] or [default]
-    if any(form != found[0] or len(form) != count for form in found):
+    axes = [form * count if len(form) == 1 else form for form in forms if form] or [default]
+    if any(form != axes[0] or len(form) != count for form in axes):
         raise node.invalid(
-            f"arguments {name} are {' and '.join(map(str, found))}, but need {count} equal numbers"
+            f"arguments {name} are {' and '.join(map(str, axes))}, but need {count} equal numbers"
         )
-    return found[0]
+    return axes[0]
 
 
 def per_axis(node: Node, name: str, default: list[int], least: int = 1) -> list[int]:
