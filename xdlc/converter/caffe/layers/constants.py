@@ -30,7 +30,7 @@ def _dummy_data(node: Node, g: Operators) -> list[Value]:
     sizes = [own.scalars(name) for name in ("num", "channels", "height", "width")]
     shapes: list[Sequence[object]] = [shape.scalars("dim") for shape in own.messages("shape")]
     if len({len(each) for each in sizes}) > 1 or (shapes and sizes[0]):
-        raise misfit("needs equal numbers of num, channels, height and width, and no shape beside them")
+        raise misfit("needs equal numbers of num, channels, height and width, and no shape entries")
     shapes += zip(*sizes, strict=True)
     fillers = [_filled(filler) for filler in own.messages("data_filler")] or [0.0]
     if len(shapes) not in (1, count) or len(fillers) not in (1, count):

@@ -30,9 +30,7 @@ def _agreed(node: Node, name: str, count: int, forms: list[list[int]], default: 
     """Return the numbers of an argument's forms, which must agree."""
     found = [form * count if len(form) == 1 else form for form in forms if form] or [default]
     if any(form != found[0] or len(form) != count for form in found):
-        raise node.invalid(
-            f"arguments {name} are {' and '.join(map(str, found))}, but need {count} equal numbers"
-        )
+        raise node.invalid(f"arguments {name} are {' and '.join(map(str, found))}, not {count} numbers")
     return found[0]
 
 
