@@ -312,7 +312,7 @@ def test_integers_are_cast_to_what_the_definition_takes(tmp_path: Path) -> None:
 
 def test_two_packages_with_one_type_need_a_choice(tmp_path: Path) -> None:
     other = custom("Scale", [place("x")], [place("y")], param("factor", FLOAT32), package="Other")
-    with pytest.raises(UnsupportedOp, match="Pkg::Scale and Other::Scale match"):
+    with pytest.raises(UnsupportedOp, match="Pkg::Scale and Other::Scale both match"):
         converted(tmp_path, scale_model(factor=1.0), SCALE, other)
     narrow = custom("Scale", [place("x")], [place("y")], package="Other")
     assert custom_op(converted(tmp_path, scale_model(factor=1.0), narrow, SCALE)).package == "Pkg"
