@@ -38,13 +38,13 @@ def json_value(text: str, most: int = MAX_VALUES) -> Any:
     try:
         value = json.loads(text)
     except RecursionError as error:
-        raise ValueError(f"it nests values deeper than {MAX_DEPTH}") from error
+        raise ValueError(f"the JSON nests values more than {MAX_DEPTH} levels deep") from error
     level: list[Any] = [[value]]
     for _ in range(MAX_DEPTH):
         inner = [each.values() if isinstance(each, dict) else each for each in level]
         level = [each for held in inner for each in held if isinstance(each, dict | list)]
     if level:
-        raise ValueError(f"it nests values deeper than {MAX_DEPTH}")
+        raise ValueError(f"the JSON nests values more than {MAX_DEPTH} levels deep")
     if _SURROGATE.search(text):
         json.dumps(value, ensure_ascii=False).encode("utf-8")  # its error is a ValueError
     return value

@@ -40,7 +40,7 @@ def test_run_prints_the_tokens_that_follow(tmp_path: Path) -> None:
     result = invoke(*words, "--profile")
     tokens = result.stdout.split()
     assert len(tokens) == 4
-    assert "3 tokens of prompt" in result.stderr
+    assert "3 tokens" in result.stderr
     sampled = [invoke(*words, "--temperature", 9, "--seed", seed).stdout for seed in (1, 1, 2)]
     assert sampled[0] == sampled[1] != sampled[2]
 

@@ -68,7 +68,7 @@ def test_a_quantized_dlc_is_prepared_again_without_samples(dlc: Path, listing: P
     first, second = tmp_path / "1.dlc", tmp_path / "2.dlc"
     invoke(quantize, "--input-dlc", dlc, "-l", listing, "-o", first)
     result = invoke(quantize, "--input-dlc", first, "-o", second, "--enable-hta")
-    assert "quantized already" in result.stdout
+    assert "already quantized" in result.stdout
     held = xdlc.load(second)
     assert [t.encoding for t in held.main.outputs] == [t.encoding for t in xdlc.load(first).main.outputs]
     assert any(name.startswith("xdlc.aip.") for name in held.records)
@@ -126,7 +126,7 @@ def test_flags_that_go_together(dlc: Path, words: list[str], said: str) -> None:
 def test_the_default_soc(dlc: Path, tmp_path: Path) -> None:
     (tmp_path / "no.txt").write_text("no.raw\n")
     result = invoke(quantize, "--input-dlc", dlc, "-l", tmp_path / "no.txt", "--enable-htp", code=8)
-    assert "the default is sm8650" in result.stderr
+    assert "sm8650" in result.stderr
 
 
 def test_unquantized_without_samples_is_refused(dlc: Path) -> None:
@@ -193,7 +193,7 @@ def test_a_metric_of_the_user_is_kept(dlc: Path, listing: Path, tmp_path: Path) 
     path = tmp_path / "metric.py"
     path.write_text("def score(run):\n    return 1\n")
     words = ("--input-dlc", dlc, "-l", listing, "-o", tmp_path / "q.dlc", "--evaluate", f"{path}:score")
-    assert "score 1, goal 0.5" in invoke(quantize, *words, "--min-score", 0.5).stdout
+    assert "score is 1, the goal 0.5" in invoke(quantize, *words, "--min-score", 0.5).stdout
     assert "warning" in invoke(quantize, *words, "--min-score", 2).stderr
     assert "--min-score" in invoke(quantize, *words, code=2).stderr
 

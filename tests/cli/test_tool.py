@@ -74,7 +74,7 @@ def test_bug_is_called_a_bug() -> None:
     result = CliRunner().invoke(raising(KeyError("lost")))
     assert result.exit_code == 70
     assert "internal error: KeyError: 'lost'" in result.stderr
-    assert "report it" in result.stderr
+    assert "report this bug" in result.stderr
     assert "Traceback" not in result.stderr
 
 

@@ -159,7 +159,7 @@ def test_a_part_that_hta_refuses_is_an_error_and_the_dlc_is_written(
 )
 def test_sections_as_printed(folder: Path, flags: str, expected: object) -> None:
     said = call(f"{QUANTIZE.replace('net_quantized', 'other')} {flags}")
-    assert ("read as hyphens: --enable_hta" in said.stderr) == (not flags.isascii())
+    assert ("as hyphens: --enable_hta" in said.stderr) == (not flags.isascii())
     assert sections("other.dlc") == expected
 
 

@@ -82,7 +82,7 @@ def test_what_a_kernel_does_wrong(wrong: Kernels, number: int) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("import os\nos._exit(0)", "executing it ended with status 0\n  fix: let it return"),
+        ("import os\nos._exit(0)", "executing it ended with status 0\n  fix: let the kernel return"),
         ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", "ended with SIGKILL"),
         (
             "print('so far')\nimport sys; sys.stdout.flush()\nimport os; os.abort()",

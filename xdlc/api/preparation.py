@@ -128,6 +128,7 @@ def prepare_all(
     Raises:
         UsageError: If xdlc does not know a SoC, an option, or a name in an option.
         BackendError: If the vendor's package is missing.
+        StorageError: If the DLC cannot be read.
     """
     from xdlc.prepare.htp import prepare_all as prepare_all_htp
 

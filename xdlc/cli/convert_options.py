@@ -74,7 +74,7 @@ _RESULT: tuple[Callable[..., Any], ...] = (
 _HELP = """Convert {models} into a DLC.
 
 xdlc prints inputs, outputs and inserted ops. Inputs and outputs keep the model's
-names. They also keep the model's layouts and data types unless flags change these.
+names. They also keep the model's layouts and data types, unless a flag changes them.
 """
 
 

@@ -119,7 +119,7 @@ class Window(io.RawIOBase):
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         at = offset + (0, self._at, self._size)[whence]
         if at < 0:
-            raise OSError("a position is before the start")
+            raise OSError(f"byte {at} is before the start of the file")
         self._at = at
         return at
 

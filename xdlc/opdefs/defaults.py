@@ -146,7 +146,7 @@ def _enumerators(names: tuple[str, ...]) -> Callable[[str], int]:
         if _INTEGER.fullmatch(word) and 0 <= int(word) < len(names):
             return int(word)
         listed = ", ".join(f"{name} {number}" for number, name in enumerate(names[:20]))
-        raise ValueError(f"{_short(word)}, expected one of its enumeration: {listed}")
+        raise ValueError(f"{_short(word)}, but the enumeration has {listed}")
 
     return read
 

@@ -136,9 +136,7 @@ def _parse(data: bytes, where: str) -> Element:
     from lxml import etree
 
     if len(data) > MAX_XML_BYTES:
-        raise ModelError(
-            f"is larger than {MAX_XML_BYTES >> 20} MiB", where=where, fix="name an OpDef XML file"
-        )
+        raise ModelError(f"is larger than {MAX_XML_BYTES >> 20} MiB", where=where, fix="split the file")
     options: Any = {"resolve_entities": False, "no_network": True, "load_dtd": False, "huge_tree": False}
     parser: Any = etree.XMLPullParser(("start",), remove_comments=True, remove_pis=True, **options)
     elements = 0

@@ -222,7 +222,7 @@ class QuantizeOptions(KernelOptions, total=False):
     accuracy: Annotated[
         str,
         Option(
-            "Widen ops as far as the outputs need. fast widens no op; balanced uses up to 16-bit "
+            "Use more bits where outputs lose accuracy. fast adds no bits; balanced uses up to 16-bit "
             "activations. best also uses 16-bit weights, or floats if the SoC supports floats.",
             default="fast",
             choices=("fast", "balanced", "best"),

@@ -43,8 +43,8 @@ _SAMPLING = (
         type=click.Choice(ENGINES),
         default="auto",
         show_default=True,
-        help="Choose the engine. genie: the vendor's runtime of language models on the emulation; htp: the "
-        "emulation of a SoC; host: this machine; float: this machine without rounding. auto: genie if it is "
+        help="Choose the engine. genie runs the vendor's Genie on an emulated SoC. htp emulates the SoC "
+        "without Genie. host uses this machine. float is host without rounding. auto uses genie if it is "
         "installed, else host.",
     ),
     _SOC,

@@ -54,7 +54,7 @@ def export_epcontext(
         raise ConstraintError(
             "has partitions of the network, and the CPU runs ops between the partitions",
             where=cache.name,
-            fix="use a network that HTP supports whole",
+            fix="use a network whose ops HTP supports without exception",
         )
     if embed and data.nbytes > _MOST_EMBEDDED:
         raise UsageError(

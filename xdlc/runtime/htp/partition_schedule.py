@@ -115,9 +115,9 @@ def _owners(graph: Graph, partitions: Mapping[str, Iterable[str]]) -> dict[Op, s
         for name in names:
             op = ops.get(name)
             if op is None or owner.setdefault(op, partition) != partition:
-                fault = "has no such op" if op is None else f"already has it in partition {owner[op]!r}"
+                fault = "has no op of this name" if op is None else f"has the op in partition {owner[op]!r}"
                 raise ContainerError(
-                    f"names op {name!r}: graph {graph.name!r} {fault}",
+                    f"names op {name!r}, but graph {graph.name!r} {fault}",
                     where=f"partition {partition!r}",
                     fix="prepare the model again",
                 )

@@ -192,7 +192,9 @@ def pad(op: Op, b: Builder) -> None:
         for axis, amount in enumerate(zip(begins, ends, strict=True)):
             if any(amount):
                 if max(amount) > source.shape[axis]:
-                    raise ModelError(f"cannot mirror {max(amount)} of {source.shape[axis]} elements")
+                    raise ModelError(
+                        f"adds {max(amount)} mirrored elements to an axis of {source.shape[axis]}"
+                    )
                 index = numpy.pad(numpy.arange(source.shape[axis]), amount, mode="symmetric")
                 value = b.node("Gather", [value, b.constant(index, numpy.int64)], axis=axis)
         b.write(target, value)
