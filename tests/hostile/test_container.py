@@ -396,7 +396,7 @@ def test_blocks_that_are_no_buffer(tmp_path):
         ("dlc.metadata2.3.0", b'{"cacheList": [1]}', "malformed 'cacheList'"),
         ("dlc.metadata2.3.0", b'{"relations": [{"childRecordNames": 1}]}', "malformed 'relations'"),
         ("dlc.metadata2.3.0", b'{"relations": [{"parentRecordName": []}]}', "malformed 'relations'"),
-        ("dlc.metadata2.3.0", b"[" * 1_000_000, "nests values deeper"),
+        ("dlc.metadata2.3.0", b"[" * 1_000_000, "nests values more"),
         ("dlc.metadata.history.2.3.0", b'{"dlcGenerationInfo": [{"a": 1}]}', "unexpected JSON values"),
         ("dlc.metadata", b"\xff", "UTF-8"),
         ("xdlc.trace", b'{"version": 2}', "version 2"),

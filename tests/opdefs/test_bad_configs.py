@@ -208,13 +208,13 @@ BAD = {
         "<Default>ADD<",
         "<Default>MUL<",
         "MUL",
-        ("op 'Blend': parameter 'mode' has the default 'MUL', expected one of its enumeration: ADD 0, SUB 1"),
+        ("op 'Blend': parameter 'mode' has the default 'MUL', but the enumeration has ADD 0, SUB 1"),
     ),
     "number outside the enumeration": (
         "<Default>ADD<",
         "<Default>2<",
         "<Default>2",
-        ("op 'Blend': parameter 'mode' has the default '2', expected one of its enumeration: ADD 0, SUB 1"),
+        ("op 'Blend': parameter 'mode' has the default '2', but the enumeration has ADD 0, SUB 1"),
     ),
     "scalar default of a tensor": (
         "<Default>{(0, 1), (2, 3)}<",

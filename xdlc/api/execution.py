@@ -133,7 +133,7 @@ class Session:
     Use the session as a context manager, or call ``close``.  Both end the processes of the session.
 
     Attributes:
-        graph: The graph that runs; the first graph if the shapes of the feeds choose.
+        graph: The graph that runs.  If each run chooses a graph by the shapes of its feeds, the first graph.
 
     Args:
         model: The model, or the path of a DLC.
@@ -148,6 +148,7 @@ class Session:
         ContainerError: If the AIP record is missing or damaged (aip).
         ConstraintError: If HTP refuses an op (htp).
         BackendError: If the engine is missing or fails.
+        StorageError: If the DLC cannot be read.
     """
 
     @verb
@@ -346,7 +347,8 @@ def run(
 
     Args:
         model: The model, or the path of a DLC.
-        feeds: Input arrays by name, in the layout of the graph's inputs.
+        feeds: Input arrays by name, in the layout of the graph's inputs.  A quantized input accepts real
+            numbers of any float type, or stored integers.
         runtime: ``cpu``, ``htp`` or ``aip``, as for ``Session``.
         native: Return quantized outputs as stored integers instead of float32.
         **options: Options of the runtime.

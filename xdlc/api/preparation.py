@@ -149,6 +149,7 @@ def export_binary(model: Model | PathLike, soc: str | None = None) -> bytes:
     Raises:
         UsageError: If the model has no cache for the SoC, or has several caches and you name no SoC.
         ContainerError: If the cache is damaged, or other records of the DLC hold its weights.
+        StorageError: If the DLC cannot be read.
     """
     from xdlc.runtime.htp.context_binary import binary_of
 
@@ -174,6 +175,7 @@ def export_epcontext(
         UsageError: If the model has no cache for the SoC, or has several caches and you name no SoC.
         ConstraintError: If the cache has partitions with CPU ops between them.
         ContainerError: If the cache is damaged, or other records of the DLC hold its weights.
+        StorageError: If the DLC cannot be read.
         StorageError: If a file cannot be written.
     """
     from xdlc.runtime.export.epcontext import export_epcontext as export

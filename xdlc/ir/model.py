@@ -65,7 +65,7 @@ class Model:
         )
 
     def graph_named(self, name: str | None) -> Graph:
-        """Return the graph of a name; None means the main graph.
+        """Return the graph with this name; None returns the main graph.
 
         Raises:
             UsageError: If no graph has this name; the error lists all names.
@@ -79,7 +79,7 @@ class Model:
         return self.graphs[name]
 
     def with_main(self, name: str | None) -> Model:
-        """Return a model with the same content and this main graph.
+        """Return a model whose main graph has this name; None returns this model.
 
         Raises:
             UsageError: If no graph has this name.

@@ -180,7 +180,7 @@ def test_pieces_of_a_part_are_told_apart() -> None:
 def test_parts_that_are_not_theirs_are_refused() -> None:
     graph = build([(0, 0), (1, 1)])
     for partitions, said in (
-        ({"p": ["op9"]}, "has no such op"),
+        ({"p": ["op9"]}, "has no op of this name"),
         ({"p": ["op0"], "q": ["op0"]}, "already has it in partition 'p'"),
     ):
         with pytest.raises(ContainerError, match=said):
