@@ -102,6 +102,6 @@ def test_by_type(definition, value):
     ],
 )
 def test_what_does_not_fit_is_told(definition, message):
-    with pytest.raises(ValueError, match=r"expected|large|rows|bracket|empty") as caught:
+    with pytest.raises(ValueError, match=r"expected|enumeration|large|rows|bracket|empty") as caught:
         default_value(definition)
     assert message in str(caught.value)

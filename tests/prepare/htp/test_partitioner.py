@@ -181,7 +181,7 @@ def test_parts_that_are_not_theirs_are_refused() -> None:
     graph = build([(0, 0), (1, 1)])
     for partitions, said in (
         ({"p": ["op9"]}, "has no op of this name"),
-        ({"p": ["op0"], "q": ["op0"]}, "already has it in partition 'p'"),
+        ({"p": ["op0"], "q": ["op0"]}, "has the op in partition 'p'"),
     ):
         with pytest.raises(ContainerError, match=said):
             schedule(graph, partitions)
