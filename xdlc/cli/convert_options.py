@@ -213,7 +213,7 @@ def _convert(
             model = api.annotate(model, notify=notice, **stored)
         step("writing", 0, 0)
         api.save(model, target, dlc_version)
-    facts(graphs=[graph_facts(graph, model) for graph in model.graphs.values()])
+    facts(graphs=lambda: [graph_facts(graph, model) for graph in model.graphs.values()])
     for line in (*contract(model, recipes=True), *inserted(model), *host_only(model), *user_defined(model)):
         show(line)
     for path in (*(target.parent / name for name in model.files), target):

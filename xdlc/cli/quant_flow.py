@@ -309,7 +309,7 @@ def finish(
     from xdlc.cli.inspection import graph_facts
     from xdlc.cli.report import contract
 
-    facts(graphs=[graph_facts(graph, model) for graph in model.graphs.values()])
+    facts(graphs=lambda: [graph_facts(graph, model) for graph in model.graphs.values()])
     for line in (*contract(model), *lines):
         show(line)
     written(target)

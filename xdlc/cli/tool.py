@@ -405,10 +405,12 @@ def result(**fields: Any) -> None:
 
 
 def facts(**fields: Any) -> None:
-    """Add fields to the JSON object, beside lines."""
+    """Add fields to the JSON object; call functions for their values."""
     content = click.get_current_context().meta.get(_RESULT)
     if content:
-        content |= {name: [*value] if isinstance(value, tuple) else value for name, value in fields.items()}
+        for name, value in fields.items():
+            field = value() if callable(value) else value
+            content[name] = [*field] if isinstance(field, tuple) else field
 
 
 def _add(key: str, text: str) -> bool:
