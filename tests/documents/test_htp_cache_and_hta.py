@@ -117,7 +117,7 @@ def test_many_sections_are_warned_of_with_figures(quantized: Path, folder: Path)
     said = call(f"{AGAIN} --hta_partitions {many}")
     assert "warning: " in said.stderr
     assert "41 crossings between sections" in said.stderr
-    assert "requantized: " in said.stderr
+    assert "requantizes" in said.stderr
     assert "warning: " not in call(f"{AGAIN} --hta_partitions 0-11,177-215").stderr
 
 

@@ -45,7 +45,7 @@ def help_of(overlay: Overlay, tool: str) -> str:
 
 def test_an_option_of_the_quantizer(overlay: Overlay, tmp_path: Path) -> None:
     overlay.replace("options/quantizing.py", f"{BEFORE}Annotated[", f"{OPTION}{BEFORE}Annotated[")
-    assert "--greeting WORD Word of the log: hello, bye. [default: hello]" in help_of(overlay, "quant")
+    assert "--greeting WORD Word of the log. One of hello, bye. [default: hello]" in help_of(overlay, "quant")
     assert overlay.python(SHOW).split() == ["hello", "bye", "hello"]
     words = ("-i", dlc_of(tmp_path, "Relu"), "-l", samples(tmp_path), "-o", tmp_path / "q.dlc")
     overlay.run("quant", *words, "--greeting", "bye")
