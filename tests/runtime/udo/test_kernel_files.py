@@ -61,7 +61,7 @@ def test_nothing_is_written_where_the_folder_cannot_be_made(tmp_path: Path) -> N
     model = scale_graph()
     model.files |= kernel_files([call(model, KERNEL, model.main.ops[0].name)])
     (tmp_path / "kernel_meta").write_text("a file of the user")
-    with pytest.raises(StorageError, match="cannot be made"):
+    with pytest.raises(StorageError, match="cannot be created"):
         model.save(tmp_path / "m.dlc")
     assert [path.name for path in tmp_path.iterdir()] == ["kernel_meta"]
 
