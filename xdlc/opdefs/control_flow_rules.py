@@ -228,8 +228,8 @@ def _nesting_problems(looked_at: Sequence[Graph]) -> Iterator[ConstraintError]:
 
 def _too_much(graph: Graph, op: Op, depth: int, size: int) -> ConstraintError:
     if depth > MAX_DEPTH:
-        rule, found = f"graphs nest at most {MAX_DEPTH} deep", f"the graphs nest {depth} deep"
+        rule, excess = f"graphs nest at most {MAX_DEPTH} deep", f"the graphs nest {depth} deep"
     else:
         rule = f"sub-graphs have at most {MAX_COPIES} ops in all, counted once for each op that runs them"
-        found = f"the sub-graphs have {size} ops"
-    return ConstraintError(f"{rule}: {found}", where=_place(graph, op), fix="simplify the model")
+        excess = f"the sub-graphs have {size} ops"
+    return ConstraintError(f"{rule}: {excess}", where=_place(graph, op), fix="simplify the model")

@@ -113,8 +113,8 @@ def _inner(model: Model, kept: _Kept) -> Iterator[str]:
         by_graph.setdefault(graph, []).append(f"{op!r} ({problem.op}): {problem.problem}")
     for name, (role, caller) in roles(model.graphs).items():
         if role != CONDITION and name in model.graphs:
-            found = f"not on HTP: {shortened(by_graph[name])}" if name in by_graph else "HTP supports all ops"
-            yield f"{role} of {caller.name!r}: {found}"
+            state = f"not on HTP: {shortened(by_graph[name])}" if name in by_graph else "HTP supports all ops"
+            yield f"{role} of {caller.name!r}: {state}"
 
 
 def _by_vendor(
