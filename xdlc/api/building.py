@@ -153,10 +153,8 @@ def build(
     except XdlcError:  # a partitioned model has no whole plan
         costs = cost(quantized)
     weights, macs = sum(graph.weights for graph in costs.static), sum(graph.macs for graph in costs.static)
-    times, quality = (
-        [f"est. {time}" for time in costs.times[:1] if not isinstance(time, str)],
-        _quality(report),
-    )
+    times = [f"est. {time}" for time in costs.times[:1] if not isinstance(time, str)]
+    quality = _quality(report)
     figures = {
         "sqnr": report.reached,
         "outputs": [asdict(output) for output in report.outputs],
