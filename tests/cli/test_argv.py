@@ -120,7 +120,7 @@ def test_two_files_are_an_error_that_names_both(words: str) -> None:
 def test_a_missing_file_is_named_by_its_place() -> None:
     result = CliRunner().invoke(graph_prepare.main, [])
     assert result.exit_code == 2
-    assert "DLC is missing" in result.stderr
+    assert "DLC is missing\n  fix: write " in result.stderr
 
 
 def commands() -> list[click.Command]:

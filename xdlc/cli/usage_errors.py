@@ -77,13 +77,11 @@ def usage_error(error: click.UsageError, ctx: click.Context) -> UsageError:
     """Return click's error as a UsageError with a fix."""
     param = getattr(error, "param", None)
     if isinstance(error, click.MissingParameter) and param is not None:
-        is_source = isinstance(param, SourceOption)
-        name, form = (
-            (param.metavar, f"{ctx.command_path} {param.metavar}")
-            if is_source
-            else (name_of(param), _form(param))
-        )
-        return UsageError(f"{name} is missing", fix=f"add {form}", code="XD202")
+        if isinstance(param, SourceOption):
+            name, fix = param.metavar, f"write {ctx.command_path} {param.metavar}"
+        else:
+            name, fix = name_of(param), f"add {_form(param)}"
+        return UsageError(f"{name} is missing", fix=fix, code="XD202")
     if isinstance(error, click.BadOptionUsage):
         for option in ctx.command.get_params(ctx):
             if error.option_name in (*option.opts, *option.secondary_opts):
