@@ -110,7 +110,8 @@ def test_products_of_rounded_inputs(models, case, kind):
 
 
 def test_products_with_computed_scales_are_left_to_the_host(models):
-    inputs = [floats(3, 16), signed(16, 5), scale(), zero(2)]
+    # onnxruntime's sums of two products with larger weights saturate on CPUs without VNNI.
+    inputs = [floats(3, 16), signed(16, 5) // 2, scale(), zero(0)]
     check(models, "DynamicQuantizeMatMul", inputs, host=True)
     inputs = [floats(3, 16), signed(16, 5), scale(), zero(2)]
     check(models, "DynamicQuantizeMatMul", inputs, static=(1, 2, 3), open_axes=True, host=True)

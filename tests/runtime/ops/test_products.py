@@ -6,6 +6,10 @@ import numpy as np
 import pytest
 
 from xdlc.errors import ModelError, UnsupportedOp
+from xdlc.ir import HOST_PACKAGE, Graph, ScaleOffset, Tensor, make_op, string
+from xdlc.ir.dtype import BY_NAME
+from xdlc.runtime.cpu import CpuSession
+from xdlc.runtime.host_kernels import DOMAIN, MICROSOFT
 
 
 @pytest.mark.parametrize(
@@ -38,6 +42,65 @@ def test_matmul(one_op, rng, first, second):
     params = {"transpose_in0": first, "transpose_in1": second}
     found = one_op("MatMul", [np.ascontiguousarray(a) for a in given], [(2, 3, 5)], params)
     np.testing.assert_allclose(found, x @ y + bias, rtol=1e-4, atol=1e-5)
+
+
+A_SCALE, W_SCALE, RESULT_SCALE = (np.float32(value) for value in (0.01, 0.02, 0.5))
+"""Scales of the factors and the result of products of bytes at the ends of their range."""
+
+
+@pytest.mark.parametrize(
+    ("type", "order", "dtype"),
+    [
+        ("MatMulInteger", "a w az wz", "int32"),
+        ("MatMulIntegerToFloat", "a w as ws az wz", "float32"),
+        ("DynamicQuantizeMatMul", "x w ws wz", "float32"),
+        ("DynamicQuantizeMatMul", "x w ws", "float32"),
+        ("QGemm", "a as az w ws wz", "float32"),
+        ("QLinearMatMul", "a as az w ws wz ys yz", "uint8"),
+        ("QLinearConv", "image as az kernel ws wz ys yz", "uint8"),
+    ],
+)
+@pytest.mark.parametrize("is_static", [False, True])
+def test_products_of_unsigned_by_signed_bytes_do_not_saturate(one_op, type, order, dtype, is_static):
+    stored, weight = np.full((4, 8), 255, np.uint8), np.full((8, 4), 127, np.int8)
+    factors = {
+        "a": stored,
+        "image": stored.T.reshape(1, 8, 4, 1),
+        "x": stored * A_SCALE,
+        "w": weight,
+        "kernel": weight.T.reshape(4, 8, 1, 1),
+        "as": A_SCALE,
+        "az": np.uint8(0),
+        "ws": W_SCALE,
+        "wz": np.int8(0),
+        "ys": RESULT_SCALE,
+        "yz": np.uint8(0),
+    }
+    names = order.split()
+    is_onnx = type in ("MatMulInteger", "QLinearMatMul", "QLinearConv")
+    result = one_op(
+        type,
+        [np.asarray(factors[name]) for name in names],
+        [((1, 4, 4, 1) if type == "QLinearConv" else (4, 4), dtype)],
+        {} if is_onnx else {DOMAIN: string(MICROSOFT)},
+        package=HOST_PACKAGE,
+        static_inputs=range(1, len(names)) if is_static else (),
+    )
+    product = 8 * 255 * 127 * (1 if dtype == "int32" else A_SCALE * W_SCALE)
+    expected = np.rint(product / RESULT_SCALE) if dtype == "uint8" else product
+    np.testing.assert_allclose(result, expected, rtol=1e-6)
+
+
+def test_product_of_unsigned_by_signed_activations_does_not_saturate():
+    graph = Graph("mixed")
+    x = graph.add_input(Tensor("x", (4, 8), BY_NAME["ufixed8"], ScaleOffset(float(A_SCALE), 0)))
+    w = graph.add_input(Tensor("w", (8, 4), BY_NAME["sfixed8"], ScaleOffset(float(W_SCALE), 0)))
+    y = Tensor("y", (4, 4), BY_NAME["ufixed8"], ScaleOffset(float(RESULT_SCALE), 0))
+    graph.append(make_op(graph, "MatMul", [x, w], [y], {}, name="product"))
+    graph.add_output(y)
+    feeds = {"x": np.full((4, 8), 255, np.uint8), "w": np.full((8, 4), 127, np.int8)}
+    result = CpuSession(graph, threads=1, plain=True).run(feeds, native=True)["y"]
+    np.testing.assert_array_equal(result, round(8 * 255 * 127 * float(A_SCALE * W_SCALE / RESULT_SCALE)))
 
 
 @pytest.mark.parametrize("type", ["Softmax", "LogSoftmax"])

@@ -16,6 +16,16 @@ from xdlc.runtime.ops import lowering
 
 _TYPES = sorted({name for names in HOST_KERNELS.values() for name in names} - {"Erf"})
 _DOUBLE = frozenset(("DFT", "STFT"))  # in single precision, onnxruntime's sums lose five digits
+_SIGNED_BYTES = {
+    "DynamicQuantizeMatMul": (1, 3),
+    "MatMulInteger": (1, 3),
+    "MatMulIntegerToFloat": (1, 5),
+    "QAttention": (1, 7),
+    "QGemm": (3, 5),
+    "QLinearConv": (3, 5),
+    "QLinearMatMul": (3, 5),
+}
+"""Inputs for weights and their zero point of ops that multiply unsigned by signed bytes."""
 
 
 @lowering(*_TYPES, package=HOST_PACKAGE)
@@ -30,15 +40,31 @@ def host_only(op: Op, b: Builder) -> None:
     attributes = {name: _attribute(name, param, kinds) for name, param in op.params.items() if name != DOMAIN}
     if "dtype" in attributes and _is_half(op.outputs[0]):  # which are computed in another type
         attributes["dtype"] = _element(b.dtype(op.outputs[0]))
-    wanted = [tensor.dtype is not UNDEFINED for tensor in op.outputs]
+    outputs = [tensor.dtype is not UNDEFINED for tensor in op.outputs]
     double = op.type in _DOUBLE
     operands = [_operand(tensor, b, double) for tensor in op.inputs]
-    results = b.nodes_out(op.type, operands, wanted, domain=domain, **attributes)
+    if op.type in _SIGNED_BYTES and not b.native:
+        _make_unsigned(op, b, operands, *_SIGNED_BYTES[op.type])
+    results = b.nodes_out(op.type, operands, outputs, domain=domain, **attributes)
     for tensor, value in zip(op.outputs, results, strict=True):
         if value:
             if _is_half(tensor) and not double and b.dtype(tensor) != tensor.dtype.numpy:
                 value = b.cast(value, b.dtype(tensor))
             b.write(tensor, value, dtype=_given(tensor, b, double))
+
+
+def _make_unsigned(op: Op, b: Builder, operands: list[str], weight: int, zero: int) -> None:
+    """Make signed weight bytes unsigned: they and their zero point rise by 128.
+
+    On CPUs without VNNI, onnxruntime's sums of two such products saturate at 16 bits.
+    """
+    types = [None if tensor is None else tensor.dtype.numpy for tensor in op.inputs]
+    if len(types) <= weight or types[weight] != numpy.int8 or types[0] == numpy.int8:
+        return
+    operands += [""] * (zero + 1 - len(operands))
+    for index in (weight, zero):
+        value = b.cast(operands[index], numpy.int32) if operands[index] else b.constant(numpy.int32(0))
+        operands[index] = b.cast(b.node("Add", [value, b.constant(numpy.int32(128))]), numpy.uint8)
 
 
 def _operand(tensor: Tensor | None, b: Builder, double: bool) -> str:

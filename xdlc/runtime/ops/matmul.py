@@ -6,7 +6,7 @@ import math
 
 from xdlc.errors import ModelError
 from xdlc.ir import Op, Tensor
-from xdlc.ir.dtype import UFIXED16
+from xdlc.ir.dtype import SFIXED8, UFIXED8, UFIXED16
 from xdlc.opdefs import args
 from xdlc.runtime import qdq
 from xdlc.runtime.builder import Builder
@@ -25,7 +25,12 @@ def matmul(op: Op, b: Builder) -> None:
     if bias is None and _are_wide(b, first, second, target) and is_centred(second):
         write_u16_matmul(b, first, second, target, orders)
         return
-    value = b.node("MatMul", [b.read(first, orders[0]), b.read(second, orders[1])])
+    factors = b.read(first, orders[0]), b.read(second, orders[1])
+    if first.dtype is UFIXED8 and second.dtype is SFIXED8 and not second.is_static and not b.native:
+        # onnxruntime makes one kernel of the three, which saturates on CPUs without VNNI.
+        value = b.node("Neg", [b.node("MatMul", [factors[0], b.node("Neg", [factors[1]])])])
+    else:
+        value = b.node("MatMul", factors)
     if bias is not None:
         value = b.node("Add", [value, b.read(bias)])
     b.write(target, value)
