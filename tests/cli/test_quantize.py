@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -184,9 +185,13 @@ def test_a_lost_output_is_warned_of_last_and_fails_where_that_is_wanted(dlc: Pat
     assert last.endswith(f"-o {target} --accuracy best")
     assert "warning: output " in invoke(quantize, *words, "--quiet").stderr
     target.unlink()
-    failed = invoke(quantize, *words, "--fail-below", 5, code=5)
+    failed = invoke(quantize, *words, "--fail-below", 5, "--json", code=5)
     assert "fix: " in failed.stderr
     assert not target.exists()
+    content = json.loads(failed.stdout)
+    (problem,) = content["problems"]
+    assert f"{content['sqnr']:.1f} dB" in problem["problem"]
+    assert [output["name"] for output in content["outputs"]] == ["y"]
 
 
 def test_a_metric_of_the_user_is_kept(dlc: Path, listing: Path, tmp_path: Path) -> None:

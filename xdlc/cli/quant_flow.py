@@ -175,6 +175,7 @@ def quantized(request: Request, flags: Mapping[str, Any]) -> tuple[Model, list[s
             warnings.append(text.partition(":")[2].strip())
         elif isinstance(text, Judgement):
             judgement.append(text)
+            facts(verdict=text.verdict, sqnr=text.sqnr, outputs=[asdict(output) for output in text.outputs])
         else:
             show(f"note: {text}")
 
@@ -212,8 +213,6 @@ def quantized(request: Request, flags: Mapping[str, Any]) -> tuple[Model, list[s
             **options,
         )
     lines = [f"calibrated with {count} sample(s)", *judgement]
-    for line in judgement:
-        facts(verdict=line.verdict, sqnr=line.sqnr, outputs=[asdict(output) for output in line.outputs])
     if reporter is not None and reporter.result is not None:
         lines += summary(reporter.result)[len(judgement) :]
     return result, lines, warnings

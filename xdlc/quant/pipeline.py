@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from xdlc.container import udo
-from xdlc.errors import ModelError, UsageError
+from xdlc.errors import ModelError, UsageError, XdlcError
 from xdlc.ir import DType, Graph, Model, Tensor
 from xdlc.ir.data import has_nan
 from xdlc.opdefs.control_flow import outer_graphs
@@ -214,7 +214,7 @@ def quantize(
             remedies = Remedies(plan, calibration, engine, figures)
             if reporter is not None:
                 reporter.finish(remedies, phrase)
-            plan, lost = _advise(remedies, fail_below, phrase, tries=advise)
+            plan, lost = _advise(remedies, fail_below, phrase, notify, tries=advise)
             engine.report("storing")
             followed = [follow(entry, plan, partial(_measured_alike, kept, engine)) for entry in entries]
             plan = plan.noted(*store(plan, calibration.means if plan.corrects_biases else {}))
@@ -425,11 +425,17 @@ def _measure(
 
 
 def _advise(
-    remedies: Remedies, fail_below: float | None, phrase: Phrase, *, tries: bool
+    remedies: Remedies,
+    fail_below: float | None,
+    phrase: Phrase,
+    notify: Callable[[str], None] | None,
+    *,
+    tries: bool,
 ) -> tuple[Plan, list[str]]:
     """Note the figures of the outputs; return warnings with advice for poor ones.
 
     Args:
+        notify: Gets the verdict before an error.
         tries: Whether options are tried for advice.
 
     Raises:
@@ -438,9 +444,14 @@ def _advise(
     plan, figures = remedies.plan, remedies.figures
     if plan.search.rungs:
         plan = plan.noted(ladder_note(plan.search.rungs, plan.options.accuracy))
-    check_figures(remedies, fail_below, phrase)
+    line = judged(figures, remedies.calibration.doubt)
+    try:
+        check_figures(remedies, fail_below, phrase)
+    except XdlcError:
+        if notify is not None:
+            notify(line)
+        raise
     if figures:
-        line = judged(figures, remedies.calibration.doubt)
         plan = plan.noted(figure_note(figures), kinds_note(figures), line)
     return plan, [
         *(warnings(remedies) if tries else ()),
