@@ -218,3 +218,17 @@ def test_a_long_emulation_is_announced(
     monkeypatch.setattr("xdlc.cli.tools.net_run.notice", notices.append)
     _forecast(first, count)
     assert [minutes in text for text in notices] == [True] * bool(minutes)
+
+
+def test_a_source_model_runs_as_its_float_dlc(tmp_path: Path, model: Model) -> None:
+    net_run(tmp_path, model)
+    nodes = [node("MatMul", "x w", "h"), node("Relu", "h", "y"), node("Neg", "h", "z")]
+    weights = model.main.ops[0].inputs[1]
+    assert weights is not None
+    source = build(nodes, {"x": X[0]}, {"w": weights.numpy().reshape(4, 3)}, ["y", "z"], 17)
+    (tmp_path / "m.onnx").write_bytes(source.SerializeToString())
+    words = ("-i", tmp_path / "m.onnx", "-l", tmp_path / "list.txt", "-o", tmp_path / "again")
+    done = CliRunner().invoke(main, [*map(str, words)])
+    assert (done.exit_code, "--samples" in done.stderr) == (0, True), done.output
+    for path in (tmp_path / "out").rglob("*.raw"):
+        assert (tmp_path / "again" / path.relative_to(tmp_path / "out")).read_bytes() == path.read_bytes()

@@ -47,7 +47,8 @@ _QUANTIZING = (
 )
 @params.source(
     "DLC",
-    "Run this DLC. With --runtime htp, you can pass a context binary; with --samples, pass a source model.",
+    "Run this DLC or source model; xdlc converts a source model in memory. With --runtime htp, you can also "
+    "pass a context binary.",
     "--container",
     "--input-dlc",
 )
@@ -200,14 +201,20 @@ def main(
         )
         options["level"] = "basic"
     from xdlc import api
+    from xdlc.api.debugging import framework_of
     from xdlc.ir import Model
+    from xdlc.ir.files import check_readable
     from xdlc.opdefs.control_flow import outer_graphs
     from xdlc.prepare.edit import edit
     from xdlc.runtime.htp.context_binary import described
     from xdlc.runtime.input_list import lists_of
 
+    check_readable(source)
+    is_source = framework_of(str(source)) is not None
+    if is_source:
+        notice(f"xdlc converts {source} in memory, without quantization; use --samples to quantize it too")
     with bars.steps("reading"):
-        stored = api.load(source)
+        stored = api.convert(source, notify=note) if is_source else api.load(source)
         model = api.executable(stored, str(source))
         if not stored.graphs and "graph" in chosen.options and chosen.compiles:
             if dims or options["enable_init_cache"]:
