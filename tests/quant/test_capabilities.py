@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from xdlc.errors import ConstraintError, ProblemList, UsageError
-from xdlc.ir import b8, f32, static, u32
+from xdlc.ir import ScaleOffset, b8, f32, static, u32
 from xdlc.ir.dtype import FLOAT32, UFIXED8, UFIXED16
 from xdlc.quant import quantize
 from xdlc.quant.capabilities import check_ops, check_options, supports
@@ -35,12 +35,9 @@ def attention(net):
 @pytest.mark.parametrize(
     ("target", "given", "where", "text"),
     [
-        ("sm8250", {}, "use_per_channel_quantization", "one scale per tensor"),
-        (
-            "sm8250",
-            {"use_per_channel_quantization": False},
-            "use_per_row_quantization",
-            "one scale per tensor",
+        *(
+            ("sm8250", {name: True}, name, "one scale per tensor")
+            for name in ("use_per_channel_quantization", "use_per_row_quantization")
         ),
         (
             "sm8250",
@@ -70,7 +67,7 @@ def attention(net):
 )
 def test_options_that_a_generation_does_not_take(target, given, where, text):
     with pytest.raises(UsageError) as caught:
-        check_options(QuantOptions(target=target, **given))
+        check_options(QuantOptions(target=target, **given), given)
     assert caught.value.where == where
     assert text in caught.value.problem
 
@@ -89,7 +86,17 @@ def test_options_that_a_generation_does_not_take(target, given, where, text):
     ],
 )
 def test_options_that_a_generation_takes(target, given):
-    check_options(QuantOptions(target=target, **given))
+    assert check_options(QuantOptions(target=target, **given), given) == []
+
+
+def test_defaults_adapt_to_a_target_with_one_scale_per_weight(net):
+    n, model = conv(net)
+    lines = []
+    stored = quantize(model, n.samples(2), target="sm8250", notify=lines.append).main
+    assert isinstance(stored.ops[0].inputs[1].encoding, ScaleOffset)
+    assert any("only one scale" in line for line in lines)
+    with pytest.raises(UsageError, match="one scale per tensor"):
+        quantize(model, n.samples(2), target="sm8250", use_per_row_quantization=True)
 
 
 def test_every_soc_of_a_known_htp_takes_the_defaults():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from xdlc.errors import ConstraintError, UsageError, XdlcError, raise_all
 from xdlc.ir import NATIVE_PACKAGE, Graph, Model, Op
@@ -21,19 +21,31 @@ from xdlc.targets import Arch, Soc
 _PAIRS = ((8, 8), (8, 4), (16, 8), (16, 4), (16, 2), (16, 16))
 """Bits of activations and weights that at least one generation supports."""
 
+_GRAINS = ("use_per_channel_quantization", "use_per_row_quantization")
+"""Options for a scale of each channel."""
+
 _NAMED = 5
 """Most ops that a note names."""
 
 
-def check_options(options: QuantOptions) -> None:
+def check_options(options: QuantOptions, stated: Container[str] = ()) -> list[str]:
     """Refuse options that the target's DSP generation does not support.
+
+    Defaults of the grain of weights change to what it supports.
+
+    Args:
+        options: The options.
+        stated: Names of the options that the user stated.
+
+    Returns:
+        A note on changed defaults, or nothing.
 
     Raises:
         UsageError: Naming the option, its value, the generation and what it supports.
     """
     soc = options.soc
     if soc is None:
-        return
+        return []
     arch = soc.capabilities
     if not arch.a8w8:
         raise UsageError(
@@ -43,6 +55,8 @@ def check_options(options: QuantOptions) -> None:
             where=spell("target"),
             fix="omit the target, or name a SoC of a known generation",
         )
+    changed = [name for name in _GRAINS if not arch.per_channel and name not in stated]
+    vars(options).update(dict.fromkeys(changed, False))
     for name, value, taken, accepted in _demands(options, soc):
         if not taken:
             raise UsageError(
@@ -50,6 +64,8 @@ def check_options(options: QuantOptions) -> None:
                 where=spell(name),
                 fix="pass a supported value, or another target",
             )
+    only = f"{arch.name} ({soc.name}) supports only one scale for each weight tensor; xdlc uses one"
+    return [only] if changed else []
 
 
 def _demands(options: QuantOptions, soc: Soc) -> Iterator[tuple[str, str, bool, str]]:
@@ -63,7 +79,7 @@ def _demands(options: QuantOptions, soc: Soc) -> Iterator[tuple[str, str, bool, 
     weights = 8 if weights == 16 and splits(soc) else weights
     if not options.weights_only:
         yield name, _pair(acts, weights), _supports(arch, acts, weights), _accepted(arch)
-    for name in ("use_per_channel_quantization", "use_per_row_quantization"):
+    for name in _GRAINS:
         yield name, "True", arch.per_channel or not getattr(options, name), "one scale per tensor: False"
     if options.weights_block_size is not None:
         instead = f"{spell('use_lpbq', True)} together with it" if arch.lpbq else "None"

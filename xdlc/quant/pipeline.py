@@ -152,7 +152,7 @@ def quantize(
         BackendError: If a kernel of a UDO fails.
     """
     asked = QuantOptions(**options)
-    check_options(asked)
+    adapted = check_options(asked, [name for name, value in options.items() if value is not None])
     check_kinds(model.main, asked.output_kind)
     dropped = 0
     if requantize:
@@ -232,7 +232,7 @@ def quantize(
                 error.fix = f"{spell('bound_attention_masks', True)} bounds the masks; or {error.fix}"
             raise
         unbound = dynamic_dims.notice(model)
-        notes = [] if unbound is None else [unbound]
+        notes = adapted if unbound is None else [*adapted, unbound]
         if requantize:
             notes.append(f"requantized: xdlc kept stored weights and dropped encodings of {dropped} tensors")
         notes += [*plan.notes, *refused_by_target(twin, asked.soc)]
