@@ -83,3 +83,15 @@ def test_one_flag_has_a_line_for_the_tools_that_share_it() -> None:
     assert [line.split()[1] for line in lines] == ["refused", "becomes", "works"]
     assert "snpe-net-run" in lines[-1]
     assert "nearest: --input-list" in invoke("flags", "--input_lists", code=2)
+
+
+@pytest.mark.parametrize(
+    ("flag", "fix", "tool"),
+    [("--input_log", "--profiling_level", "snpe-diagview"), ("--compare_x", "xdlc info", "snpe-dlc-diff")],
+)
+def test_a_flag_of_a_tool_without_a_counterpart_says_what_to_use(flag: str, fix: str, tool: str) -> None:
+    (line,) = invoke("flags", flag).splitlines()
+    assert line.split()[:2] == [flag, "refused"]
+    assert fix in line
+    assert tool in line
+    assert "no flag" in invoke("flags", "snpe-net-run", flag, code=2)

@@ -183,3 +183,13 @@ def missing(name: str) -> UsageError | None:
         return None
     reason, fix = section["missing"]
     return UsageError(f"{name} has no counterpart: {reason}", fix=fix, code="XD207")
+
+
+def lacking(flag: str) -> list[str]:
+    """Return the tools without a counterpart that have a flag."""
+    by_name = {
+        name: map(dashed, " ".join(section.get("flags", ())).split())
+        for name, section in sections().items()
+        if "missing" in section
+    }
+    return [name for name, words in by_name.items() if any(fnmatchcase(dashed(flag), w) for w in words)]

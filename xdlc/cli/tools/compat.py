@@ -111,6 +111,9 @@ def _show_flag(flag: str, names: Sequence[str]) -> None:
     for row, name in rows:
         if params.dashed(row[0]) == params.dashed(flag):
             tools_of.setdefault(row, []).append(name)
+    for name in () if tools_of or len(names) == 1 else vendor_flags.lacking(flag):
+        meaning = "no counterpart: {}; {}".format(*vendor_flags.sections()[name]["missing"])
+        tools_of.setdefault((flag, vendor_flags.REFUSED, meaning), []).append(name)
     if not tools_of:
         where = names[0] if len(names) == 1 else "the vendor's tools"
         nearest = nearest_option(flag, [params.dashed(row[0]) for row, _ in rows])
