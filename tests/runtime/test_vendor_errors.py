@@ -116,6 +116,8 @@ def test_a_log_is_scanned_and_each_error_counted_once(tmp_path: Path, encoding: 
     assert "4000" in found[1].subject
     run = CliRunner().invoke(tool.main, [str(log)])
     assert (run.exit_code, run.stdout.count("fix:")) == (0, 4)
+    for start in ("line 2", "line 4", "  error, 2 times: 4000"):
+        assert run.stdout.count(start) == 1
 
 
 def test_logs_that_are_none(tmp_path: Path) -> None:

@@ -33,10 +33,13 @@ def main(context: click.Context, subject: tuple[str, ...]) -> None:
     texts = subject if several else (" ".join(subject),)
     explanations = [explanation for text in texts for explanation in explain(text)]
     result(explanations=[asdict(explanation) for explanation in explanations])
+    before = 0
     for explanation in explanations:
         times = f", {explanation.count} times" if explanation.count > 1 else ""
         place = f"line {explanation.line}{times}: " if explanation.line else ""
-        show(f"{place}{clean(explanation.subject)}")
+        start = f"  error{times}: " if before and before == explanation.line else place
+        before = explanation.line
+        show(f"{start}{clean(explanation.subject)}")
         for name, label in LABELS.items():
             if text := getattr(explanation, name):
                 show(f"  {label}: {clean(text)}")
