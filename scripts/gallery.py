@@ -390,7 +390,7 @@ def page(rows: Mapping[str, Mapping[str, Any]]) -> str:
         name = title
         if "verdict" in facts:
             name, file = f"[{title}](#{slug(title)})", f"{PICTURES.name}/{slug(title)}.svg"
-            verdict = facts["verdict"].removeprefix("verdict: ").removesuffix("; outputs at -")
+            verdict = re.sub("; outputs at -(, on .*)?$", "", facts["verdict"].removeprefix("verdict: "))
             reports += ["", f"## {title}", "", f"8 bits: `{verdict}`", *_lacking(facts)]
             reports += ["", f"![Error so far of each op, and the bytes that it moves: {title}]({file})"]
         cells = [name, framework, network.task, *_quality(facts), *_on_htp(facts)]

@@ -108,7 +108,9 @@ def test_models_of_different_networks_are_refused(files: dict[str, Any]) -> None
 
 def test_the_tool_prints_a_row_for_each_model(files: dict[str, Any]) -> None:
     words = ["compare", *map(str, files["models"]), "-l", str(files["samples"])]
-    lines = CliRunner().invoke(main, words, catch_exceptions=False).output.splitlines()[3:]
+    head, *table = CliRunner().invoke(main, words, catch_exceptions=False).output.splitlines()
+    assert f"40 samples of {files['samples']}," in head
+    lines = table[2:]
     assert all(Path(path).name in line for path, line in zip(files["models"], lines, strict=True))
     content = json.loads(CliRunner().invoke(main, [*words, "--json"], catch_exceptions=False).output)
     assert content["schema"] == 1

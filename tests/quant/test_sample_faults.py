@@ -209,6 +209,7 @@ def test_one_real_sample_is_judged_with_a_warning(network):
     quantize(network(), [{"x": pictures(1)[0]}], fail_below=1.0, notify=lines.append)
     (line,) = (line for line in lines if isinstance(line, Judgement))
     assert not line.verdict.startswith("not judged")
+    assert line.endswith("on 1 calibration sample")
     assert any(line.startswith("warning: calibration samples: there is only one") for line in lines)
 
 

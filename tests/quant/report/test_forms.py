@@ -94,7 +94,7 @@ def test_quantize_writes_the_report(net, tmp_path):
 def test_the_summary_says_what_is_worst_and_what_helps(report):
     lines = summary(report)
     assert len(lines) <= 10
-    assert lines[0] == f"verdict: {report.verdict}; outputs at 11.0 dB"
+    assert lines[0] == f"verdict: {report.verdict}; outputs at 11.0 dB, on {report.samples} held-out samples"
     assert any(line.startswith("costs most") and "8.5 dB" in line for line in lines)
     assert any(line.startswith("largest own error") and "2.00% clipped" in line for line in lines)
     assert any(line.startswith("advice: activations cost most") for line in lines)

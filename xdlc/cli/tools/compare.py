@@ -46,7 +46,7 @@ def main(models: tuple[Path, ...], input_list: Path, metric: str | None, soc: st
         )
         for row in rows
     ]
-    show(f"{rows[0].samples} samples, compared with {text.clean(rows[0].title)}")
+    show(text.clean(f"{rows[0].samples} samples of {input_list}, compared with {rows[0].title}"))
     titles = ("model", "SQNR", "top-1 equal", "largest error", "file", "metric")
     count, widths = len(titles) if metric else -1, [36, 9, 24, 24, 9]
     for line in text.table(titles[:count], [row[:count] for row in cells], widths[:count]):

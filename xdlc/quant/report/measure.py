@@ -235,7 +235,9 @@ def judged(figures: Sequence[Figure], doubt: str) -> Judgement:
         OutputReport(figure.output, figure.sqnr, same=figure.verdict.equal if figure.sqnr is None else None)
         for figure in figures
     ]
-    return Judgement(tuple(with_figures(plain, figures)), doubt)
+    count = max((figure.samples for figure in figures), default=0)
+    held_out = all(figure.held_out for figure in figures)
+    return Judgement(tuple(with_figures(plain, figures)), doubt, count, held_out=held_out)
 
 
 def _measured(

@@ -227,7 +227,9 @@ class Judgement(str):
     verdict: str
     sqnr: float | None
 
-    def __new__(cls, outputs: tuple[OutputReport, ...], doubt: str = "") -> Judgement:
+    def __new__(
+        cls, outputs: tuple[OutputReport, ...], doubt: str = "", samples: int = 0, *, held_out: bool = True
+    ) -> Judgement:
         """Return the line; ``doubt`` states why the samples tell nothing."""
         ratios = [o.sqnr if o.judged is None else o.judged for o in outputs if o.sqnr is not None]
         ratio = sum(ratios) / len(ratios) if ratios else None
@@ -245,7 +247,9 @@ class Judgement(str):
         shares = [f"{percent(o.top1)} of {o.rows} rows" for o in outputs if o.top1 is not None]
         words = f", top-1 equal in {', '.join(shares[:SHOWN])}" if shares else ""
         reached = "-" if ratio is None else f"{ratio:.1f} dB"
-        line = super().__new__(cls, printable(f"verdict: {verdict}{cause}; outputs at {reached}{words}"))
+        measured = f"{samples} {'held-out' if held_out else 'calibration'} sample{'s' * (samples != 1)}"
+        text = f"verdict: {verdict}{cause}; outputs at {reached}{words}, on {measured}"
+        line = super().__new__(cls, printable(text))
         line.outputs, line.verdict, line.sqnr = outputs, verdict, ratio
         return line
 
@@ -341,7 +345,7 @@ class QuantReport:
     @property
     def judgement(self) -> Judgement:
         """The line with the verdict, and its figures."""
-        return Judgement(self.outputs, self.doubt)
+        return Judgement(self.outputs, self.doubt, self.samples, held_out=self.held_out)
 
     @property
     def reached(self) -> float | None:
