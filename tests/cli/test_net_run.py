@@ -17,7 +17,9 @@ from xdlc import api
 from xdlc.cli.text import clean
 from xdlc.cli.tools.net_run import _forecast, main
 from xdlc.errors import StorageError
-from xdlc.ir import Model
+from xdlc.ir import Model, ScaleOffset
+from xdlc.ir.dtype import UFIXED8
+from xdlc.runtime.input_list import read_input_list
 
 X = [floats(1, 4) for _ in range(3)]
 
@@ -232,3 +234,15 @@ def test_a_source_model_runs_as_its_float_dlc(tmp_path: Path, model: Model) -> N
     assert (done.exit_code, "--samples" in done.stderr) == (0, True), done.output
     for path in (tmp_path / "out").rglob("*.raw"):
         assert (tmp_path / "again" / path.relative_to(tmp_path / "out")).read_bytes() == path.read_bytes()
+
+
+def test_integers_for_a_float_input_are_said_to_be_unscaled(tmp_path: Path, model: Model) -> None:
+    (tmp_path / "few.txt").write_text(f"{tmp_path / 'few.npy'}\n")
+    for dtype, is_noticed in ((np.uint8, True), (np.float32, False)):
+        np.save(tmp_path / "few.npy", np.array([[0, 7, 200, 255]], dtype))
+        done = net_run(tmp_path, model, listed=tmp_path / "few.txt")
+        assert ("uint8" in done.stderr) is is_noticed
+    model.main.inputs[0].dtype, model.main.inputs[0].encoding = UFIXED8, ScaleOffset(1 / 255)
+    np.save(tmp_path / "few.npy", np.array([[0, 7, 200, 255]], np.uint8))
+    (line,) = read_input_list(tmp_path / "few.txt", model.main).inferences[0].lines
+    assert line["x"].cast == ""

@@ -90,6 +90,14 @@ class InputFile:
         wanted = real if tensor.dtype.is_fixed and not self.native else stored
         return array.astype(wanted, copy=False)
 
+    @property
+    def cast(self) -> str:
+        """Type of the integers in an .npy file that are read as floats, or nothing."""
+        if self.path.suffix != ".npy":
+            return ""
+        dtype = array_files.load(self.path).dtype
+        return str(dtype) if dtype.kind in "iu" and self.read().dtype.kind == "f" else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Inference:

@@ -335,6 +335,9 @@ def _run(
     inputs = _read(model, listing, options, next_values(model))
     for fault in misfits(model.main, (inference.feeds() for inference in inputs.inferences[:FEW])):
         warn(f"samples: {fault.text}; {fault.fix}")
+    for name, file in inputs.inferences[0].lines[0].items():
+        if file.cast:
+            notice(f"input {name!r} gets the {file.cast} numbers of {file.path} as floats, without scaling")
     extra = extra_outputs(
         model,
         [*options["tensors"], inputs.tensors],
