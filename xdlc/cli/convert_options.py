@@ -48,7 +48,7 @@ _RESULT: tuple[Callable[..., Any], ...] = (
         is_flag=False,
         flag_value="info",
         help="Write no DLC. info: list every problem of the model, and the ops that a DLC would have. debug: "
-        "also list the result of each source node.  [default without a value: info]",
+        "also list the ops of each source node.  [default without a value: info]",
     ),
     click.option(
         "--soc",
@@ -73,8 +73,8 @@ _RESULT: tuple[Callable[..., Any], ...] = (
 )
 _HELP = """Convert {models} into a DLC.
 
-xdlc prints inputs, outputs and inserted ops. Inputs and outputs keep the model's
-names. They also keep the model's layouts and data types, unless a flag changes them.
+The DLC keeps the names, layouts and data types of the model's inputs and outputs. Flags
+like --desired-input-layout change layouts and types. xdlc prints inputs, outputs and the ops that xdlc adds.
 """
 
 

@@ -59,7 +59,7 @@ _RESULTS = (
         "--report-list",
         type=params.INPUT_FILE,
         metavar="FILE",
-        help="Measure accuracy on these samples. xdlc does not calibrate with them.  [default: every fifth "
+        help="Measure accuracy on these samples, without calibrating with them.  [default: every fifth "
         "calibration sample]",
     ),
     click.option(
@@ -68,14 +68,14 @@ _RESULTS = (
         is_flag=False,
         flag_value=BESIDE,
         metavar="FILE",
-        help="Write all encodings as JSON.  [default without a value: to the result's name_encoding.json]",
+        help="Write all encodings as JSON.  [default without a value: <output>_encoding.json]",
     ),
     click.option(
         "--encoding-version",
         type=click.Choice(VERSIONS),
         default="1.0.0",
         show_default=True,
-        help="Write the JSON of --export-encodings in this version of its form.",
+        help="Write the file of --export-encodings in this version of AIMET's format.",
     ),
 )
 

@@ -33,8 +33,8 @@ _SHOWN = {vendor_flags.VOID: "ignored", vendor_flags.LATER: "becomes"}
 def install(folder: Path, tools: tuple[str, ...], force: bool) -> None:
     """Write launchers with the names of the vendor's tools into a folder.
 
-    Each launcher is a script of three lines, for sh and for `python NAME`. It calls xdlc's tool with the
-    vendor's flags. xdlc never replaces a file that is not a launcher.
+    Each launcher is a script of three lines, for sh and for `python NAME`. A launcher calls xdlc's tool with
+    the vendor's flags. xdlc never replaces a file that is not a launcher.
     """
     from xdlc.ir.files import replace_text
 
@@ -68,7 +68,7 @@ def install(folder: Path, tools: tuple[str, ...], force: bool) -> None:
 def flags(words: tuple[str, ...]) -> None:
     """List xdlc's name for each flag of a vendor's tool, or why xdlc lacks the flag.
 
-    If you name a flag, xdlc prints only the line of this flag. Without a tool, it searches all tools.
+    If you name a flag, xdlc prints only the line of this flag. Without a tool, xdlc searches all tools.
     """
     flag = next((word for word in words if word.startswith("-")), None)
     names = [word for word in words if word != flag]

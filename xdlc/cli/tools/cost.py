@@ -43,7 +43,7 @@ def _sizes(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
 @tool(
     "xdlc-cost",
     epilog="The exit code is 5 if a graph moves more bytes than --max-dram allows. xdlc counts the bytes in "
-    "the plan of the vendor's compiler for a SoC; the counts are the same in every run.",
+    "the plan that the vendor's compiler makes for a SoC. Every run counts the same bytes.",
 )
 @params.DLC
 @click.option(
@@ -69,7 +69,7 @@ def _sizes(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
     "--max-dram",
     callback=_bytes,
     metavar="SIZE",
-    help="Exit with 5 if a graph moves more bytes to and from DRAM than this size, like 4MB.",
+    help="Exit with code 5 if a graph moves more bytes to and from DRAM than this size, like 4MB.",
 )
 @click.option(
     "--json",
@@ -100,8 +100,8 @@ def main(
 ) -> None:
     """Show the memory traffic and arithmetic of a model, without a device.
 
-    xdlc prints bytes of DRAM and VTCM, kernels on HMX (matrix unit), HVX (vector unit) and DMA, and spills.
-    The vendor's compiler plans the network for each SoC, op by op.
+    xdlc prints the bytes that move through DRAM and VTCM (vector memory), and the bytes that spill. xdlc also
+    counts the kernels of the matrix unit (HMX), the vector unit (HVX) and DMA.
     """
     from xdlc import api
     from xdlc.errors import UsageError, raise_all

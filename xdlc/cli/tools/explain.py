@@ -23,9 +23,9 @@ LABELS = {"component": "component", "cause": "cause", "fix": "fix", "example": "
 def main(context: click.Context, subject: tuple[str, ...]) -> None:
     """Explain errors of xdlc and of the vendor's libraries: cause and fix.
 
-    CODE is a code of xdlc like XD104, a number of the vendor, decimal or hexadecimal, or a name like
-    QNN_GRAPH_ERROR_FINALIZE_FAILED. LINE is a line of a log, in quotes. FILE is a log: xdlc shows each error
-    once, and counts the lines that have this error.
+    CODE is a code of xdlc (XD104), a number of the vendor's libraries (1002 or 0x3ea), or a name
+    (QNN_GRAPH_ERROR_FINALIZE_FAILED). LINE is a line of a log, in quotes. FILE is a log. xdlc shows each
+    error of the log once, and counts the lines with this error.
     """
     from xdlc import explain
 

@@ -40,10 +40,10 @@ _QUANTIZING = (
 @tool(
     "xdlc-net-run",
     epilog="xdlc writes the results of sample N, counted from 0, to OUTPUT/Result_N/<tensor>.raw. The files "
-    "hold float32 unless you request native files. A slash in a tensor's name makes a folder. xdlc "
-    "computes a dynamic dimension from the size of the raw file; an input with several dynamic "
-    "dimensions needs .npy files. For several graphs, pass a list for each graph with commas between "
-    "the lists, or __ to omit a graph. xdlc then writes to OUTPUT/<graph>/Result_N.",
+    "hold float32, or other types with --use-native-output-files. A slash in a tensor's name makes a folder. "
+    "xdlc computes a dynamic dimension from the size of the raw file; an input with several dynamic "
+    "dimensions needs .npy files. For several graphs, pass a list for each graph with commas between the "
+    "lists, or __ to omit a graph. xdlc then writes to OUTPUT/<graph>/Result_N.",
 )
 @params.source(
     "DLC",
@@ -62,7 +62,7 @@ _QUANTIZING = (
 @click.option(
     "--svg",
     type=params.OUTPUT_FILE,
-    help="With --samples: draw the steps from model to result into this file.",
+    help="With --samples: draw the steps from model to result into this .svg file.",
 )
 @flags_of(QuantizeOptions, without=options_of(QuantizeOptions).keys() - set(_QUANTIZING))
 @params.INPUT_DIMS
@@ -107,16 +107,16 @@ _QUANTIZING = (
     "--native-input-tensor-names",
     "native_names",
     metavar="GRAPH:T1,T2;..",
-    help="Read the raw files of these inputs in their own data types. Use this flag instead of "
-    "--use-native-input-files.",
+    help="Read the raw files of these inputs in the inputs' data types instead of float32. This flag "
+    "replaces --use-native-input-files.",
 )
 @click.option(
     "--set-output-tensors",
     "tensors",
     multiple=True,
     metavar="T1,T2",
-    help="Also write these tensors. A cache can write only tensors that you named when you compiled it; HTA "
-    "sections write the tensors between sections. 'GRAPH T1,T2' selects one of several graphs.",
+    help="Also write these tensors. A cache can write only tensors that you named when you compiled the "
+    "cache; HTA sections can write only tensors between sections. 'GRAPH T1,T2' selects a graph.",
 )
 @click.option(
     "--set-output-layers",
@@ -134,8 +134,8 @@ _QUANTIZING = (
     "--num-inferences",
     type=click.IntRange(1, 1_000_000),
     metavar="N",
-    help="Run this many inferences: xdlc repeats or shortens the list. xdlc writes only the results of the "
-    "first pass.",
+    help="Run this many inferences. xdlc repeats or shortens the list, and writes the results of each sample "
+    "once.",
 )
 @click.option(
     "--duration",
@@ -170,11 +170,11 @@ def main(
     input_dimensions: tuple[str, ...],
     **options: Any,
 ) -> None:
-    """Run a DLC on files, or take a source model through all steps.
+    """Run a DLC on files, or convert, quantize and measure a source model.
 
     xdlc runs the DLC once for each line of the input list, and writes the outputs as files. With --samples,
-    xdlc converts, quantizes, prepares and measures a source model. It prints the model's accuracy, the
-    processor of each op, and the cost.
+    xdlc converts, quantizes, prepares and measures a source model, and prints the model's accuracy, cost, and
+    the processor of each op.
     """
     quantizing = params.stated({name: options.pop(name) for name in _QUANTIZING})
     if quantizing and samples is None:
