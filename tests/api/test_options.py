@@ -72,7 +72,7 @@ def test_types_of_arguments(annotation: str, right: list[Any], wrong: list[Any])
 def test_a_wrong_type_names_the_right_values() -> None:
     with pytest.raises(UsageError) as caught:
         verbs.check_type("verb", "option", ["a"], typing.Literal["a", "b"])
-    assert caught.value.fix == "give 'a' or 'b'"
+    assert caught.value.fix == "pass 'a' or 'b'"
 
 
 @pytest.mark.parametrize("option", ["notify", "step"])

@@ -59,7 +59,9 @@ def set_types(
             problems.append(UsageError(problem, fix=choice(kind, TYPES)))
         if name not in names:
             fix = nearest_names(name, names) or f"inputs and outputs: {', '.join(names)}"
-            problems.append(UsageError(f"{spell(option)} names {name!r}, not an input or output", fix=fix))
+            problems.append(
+                UsageError(f"{spell(option)} names {name!r}, which is not an input or output", fix=fix)
+            )
     raise_all(problems)
     changed: set[str] = set()
     for graph, port in ports:
@@ -80,7 +82,9 @@ def set_types(
         if name not in changed:
             warnings.warn(f"{spell(option)}: {name!r} is already {buffer_data_type[name]}", stacklevel=3)
     if use_float_io and "use_float_io" not in changed:
-        warnings.warn(f"{spell('use_float_io')} has no effect: no inner tensor is quantized", stacklevel=3)
+        warnings.warn(
+            f"{spell('use_float_io')} has no effect: no tensor inside the graph is quantized", stacklevel=3
+        )
 
 
 def parsed_word(value: str) -> DType:
@@ -92,7 +96,7 @@ def parsed_word(value: str) -> DType:
     name = str(getattr(value, "__name__", value))  # numpy's types have names
     found = _WORDS.get(name) or _WORDS.get(name.lower())
     if found is None:
-        raise UsageError(f"there is no type {value!r}", fix=choice(name, _WORDS))
+        raise UsageError(f"xdlc knows no data type {value!r}", fix=choice(name, _WORDS))
     return found
 
 
@@ -150,7 +154,7 @@ def parsed(texts: Sequence[str] | str) -> dict[str, str]:
             if not mark or not name:
                 raise UsageError(
                     f"{spell('buffer_data_type')} {part!r} is not of the form name=type",
-                    fix="write for instance x=float32",
+                    fix="write NAME=TYPE, like x=float32",
                 )
             if types.setdefault(name, kind) != kind:
                 option = spell("buffer_data_type")
@@ -161,7 +165,7 @@ def parsed(texts: Sequence[str] | str) -> dict[str, str]:
 def _check_numbers(graph: Graph, port: Tensor, wanted: DType) -> None:
     if not (port.dtype.is_fixed or port.dtype.is_float):
         raise ConstraintError(
-            f"{port.name!r} holds {port.dtype}, which {wanted} cannot store",
+            f"{port.name!r} holds {port.dtype}, but {wanted} cannot store all its values",
             where=f"graph {graph.name!r}",
             fix=f"keep the type {port.dtype}",
         )
@@ -255,7 +259,7 @@ def _in_other_steps(fixed: Tensor, encoding: ScaleOffset, dtype: DType) -> Scale
     scale = (high - low) / steps
     if not 0 < scale < math.inf:
         raise ConstraintError(
-            f"the encoding has the scale {encoding.scale:g}, so its range is empty",
+            f"the encoding has the scale {encoding.scale:g}, so the range of the tensor is empty",
             where=f"tensor {fixed.name!r}",
             fix="quantize the model again",
         )

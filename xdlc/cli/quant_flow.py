@@ -44,8 +44,8 @@ def _steps(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
     try:
         return None if value is None else tuple(int(word, 0) for word in value.replace(",", " ").split())
     except ValueError:
-        fix = "give the smallest and the largest step around zero, like -0x80,0x7F or -128,127"
-        raise params.BadValue(f"{value!r} is not a range of steps", fix) from None
+        fix = "write a negative and a positive integer, like -0x80,0x7F or -128,127"
+        raise params.BadValue(f"{value!r} is not a range of stored integers", fix) from None
 
 
 _RESULTS = (
@@ -165,7 +165,7 @@ def quantized(request: Request, flags: Mapping[str, Any]) -> tuple[Model, list[s
         model = api.executable(request.source)
         if any(tensor.dtype.is_fixed for op in model.main.ops for tensor in op.outputs):
             _announce_lost(request.source, model.records)
-            return model, ["the model is already quantized; xdlc keeps its encodings"], []
+            return model, ["the model is already quantized; xdlc keeps the encodings of the model"], []
     warnings: list[str] = []
     judgement: list[Judgement] = []
     phrase = partial(in_command, command_line())

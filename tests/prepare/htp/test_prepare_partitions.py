@@ -209,7 +209,7 @@ def test_a_graph_that_is_taken_whole_is_not_divided_even_if_not_worth_it() -> No
     assert plan_partitions(model, "soc", {}).is_whole
     plan = plan_partitions(model, "soc", left("softmax_s"))
     assert [each.reason for each in plan.left if each.op == "reshape_flat"] == [
-        "runs faster on the CPU than with copies to HTP and back"
+        "runs faster on the CPU, without copies to HTP and back"
     ]
 
 
@@ -288,8 +288,8 @@ def test_an_op_that_never_compiles_is_left_to_the_cpu(fake: Callable[..., Any]) 
     assert [partition.ops for partition in plan.partitions] == [("conv2d_a",)]
     assert [(left.op, left.reason) for left in plan.left] == [
         ("softmax_s", "it is odd"),
-        ("conv2d_b", "the compiler fails on its partition: finalize failed"),
-        ("elementwisebinary_c", "runs faster on the CPU than with copies to HTP and back"),
+        ("conv2d_b", "the compiler fails on the partition of the op: finalize failed"),
+        ("elementwisebinary_c", "runs faster on the CPU, without copies to HTP and back"),
     ]
 
 
@@ -319,7 +319,7 @@ def test_where_no_part_compiles_the_compilers_words_are_given(fake: Callable[...
     (problem,) = made.failures().values()
     assert (
         "HTP supports no partition of the graph: it is odd; "
-        "the compiler fails on its partition: finalize failed" in str(problem)
+        "the compiler fails on the partition of the op: finalize failed" in str(problem)
     )
     assert len(compiled) < 16
 

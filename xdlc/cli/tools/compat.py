@@ -49,18 +49,23 @@ def install(folder: Path, tools: tuple[str, ...], force: bool) -> None:
             with storage_errors(path, "read"):
                 existing = path.read_bytes()[: 1 << 14] if path.is_file() and not path.is_symlink() else b""
             if not existing.endswith(f"{_MARK}\n".encode()):
-                fix = "choose another folder, or omit the tool in --tools"
-                problems.append(UsageError("is a file, but no launcher", where=str(path), fix=fix))
+                fix = "choose another folder, or omit this tool from --tools"
+                problems.append(UsageError("the file exists and is not a launcher", where=str(path), fix=fix))
             elif existing != launcher.encode() and not force:
-                fix = "add --force to replace it"
-                problems.append(UsageError("is a launcher for another Python", where=str(path), fix=fix))
+                fix = "add --force to replace the launcher"
+                problems.append(
+                    UsageError("the file is a launcher for another Python", where=str(path), fix=fix)
+                )
     raise_all(problems)
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     for path, launcher in files.items():
         replace_text(path, launcher, executable=True)
     show(f"written: {len(files)} launchers in {folder}")
-    show(f"to run them before the vendor's tools: export PATH={shlex.quote(str(folder.absolute()))}:$PATH")
+    show(
+        "to call the launchers instead of the vendor's tools: export "
+        f"PATH={shlex.quote(str(folder.absolute()))}:$PATH"
+    )
 
 
 @tool("flags")

@@ -28,7 +28,7 @@ def _bytes(_ctx: click.Context, _param: click.Parameter, value: str | None) -> i
     match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,6})?) *([KMG]?B?)", value.strip().upper())
     if match is None or match[2] not in _UNITS:
         raise params.BadValue(
-            f"{value!r} is not a number of bytes", "write a number and B, KB, MB or GB: 4MB"
+            f"{value!r} is not a number of bytes", "write a number with B, KB, MB or GB, like 4MB"
         )
     return int(float(match[1]) * _UNITS[match[2]])
 
@@ -36,7 +36,9 @@ def _bytes(_ctx: click.Context, _param: click.Parameter, value: str | None) -> i
 def _sizes(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[int, ...]:
     words = params.names(_ctx, _param, value)
     if not all(word.isascii() and word.isdecimal() and 0 < int(word) < 1 << 10 for word in words):
-        raise params.BadValue(f"{value!r} is not a list of sizes in MB", "write whole numbers: 2,4,8")
+        raise params.BadValue(
+            f"{value!r} is not a list of sizes in MB", "write whole numbers from 1 to 1023, like 2,4,8"
+        )
     return tuple(map(int, words))
 
 

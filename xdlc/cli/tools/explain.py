@@ -41,5 +41,8 @@ def main(context: click.Context, subject: tuple[str, ...]) -> None:
             if text := getattr(explanation, name):
                 show(f"  {label}: {clean(text)}")
     if not explanations:
-        show("no known error; codes look like XD104, names like QNN_CONTEXT_ERROR_CREATE_FROM_BINARY")
+        show(
+            "xdlc found no known error in the text; pass a code like XD104 or a name like "
+            "QNN_GRAPH_ERROR_FINALIZE_FAILED"
+        )
         context.exit(1)

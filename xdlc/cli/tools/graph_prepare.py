@@ -162,7 +162,7 @@ def main(
         export(stored, socs or [cache.soc for cache in caches(stored)])
         return
     if not socs and not htp_archs:
-        notice(f"you named no SoC; xdlc uses {DEFAULT_SOC}")
+        notice(f"you passed no SoC; xdlc uses {DEFAULT_SOC}")
         socs = (DEFAULT_SOC,)
     if not (exported or contexts) or target is not None:
         target = check_target(target or derived_path(source, "_cached.dlc"))

@@ -24,7 +24,7 @@ def _named(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
             raise params.BadValue(f"{value!r} is not NAME=FILE", "write NAME=FILE, like prompt=a.dlc")
         path = params.INPUT_FILE.convert(file, _param, _ctx)
         if path in named:
-            raise params.BadValue(f"{file!r} is named twice", "name the graph of a file once")
+            raise params.BadValue(f"{file!r} is named twice", "pass --graph once for each file")
         named[path] = name
     return named
 

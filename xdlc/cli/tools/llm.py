@@ -87,7 +87,9 @@ def _splits(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
     if value is None or value == "auto":
         return value
     if not (value.isascii() and value.isdecimal() and 0 < len(value) < 5):
-        raise params.BadValue(f"{value!r} is not a number of parts", "write auto, or a number like 4")
+        raise params.BadValue(
+            f"{value!r} is not a number of context binaries", "write auto, or a number like 4"
+        )
     return int(value)
 
 
@@ -129,7 +131,10 @@ def build(source: Path, folder: Path, **options: Any) -> None:
 def run(source: Path, prompt: str | None, tokens: str | None, max_new_tokens: int, **options: Any) -> None:
     """Continue a text or token ids."""
     if (prompt is None) == (tokens is None):
-        raise UsageError("give a text or token ids", fix=f"pass {spell('prompt')} or {spell('tokens')}")
+        raise UsageError(
+            "the command needs either a text or token ids",
+            fix=f"pass either {spell('prompt')} or {spell('tokens')}",
+        )
     from xdlc.llm.bundle import read_bundle
     from xdlc.llm.running import begun, tokenizer_of
 
@@ -225,7 +230,7 @@ def evaluate(
         worst = max(result.perplexities)
         same = f"{100 * result.equality(first):.1f} %"
         rows.append((title, f"{result.perplexity:.4f}", f"{result.ratio(first):.4f}", same, f"{worst:.4f}"))
-    show(f"{len(tokens)} tokens of {listing}; xdlc compares ratio and equal tokens with {rows[0][0]}")
+    show(f"{len(tokens)} tokens of {listing}; ratio and equal compare each engine with {rows[0][0]}")
     for line in text.table(
         ("engine", "perplexity", "ratio", "equal", "worst window"), rows, (12, 12, 12, 12)
     ):

@@ -189,7 +189,9 @@ def main(
         _all_steps(source, svg, samples=samples, soc=soc, folder=output_dir, **quantizing)
         return
     if input_list is None:
-        raise UsageError("no samples are named", fix="add -l FILE, or for a source model --samples FILE")
+        raise UsageError(
+            "the command has no samples", fix="add -l FILE; for a source model, add --samples FILE"
+        )
     dims = params.dims_of(input_names, input_dimensions)
     options["several"] = bool(dims) or ("," in str(input_list) and not os.path.isfile(input_list))
     chosen = _checked(runtime, options)
@@ -211,8 +213,12 @@ def main(
         model = api.executable(stored, str(source))
         if not stored.graphs and "graph" in chosen.options and chosen.compiles:
             if dims or options["enable_init_cache"]:
-                fix = "run the DLC that the cache came from"
-                raise UsageError("xdlc cannot resize a cache or add caches to it", where=str(source), fix=fix)
+                fix = "pass the DLC that the cache came from"
+                raise UsageError(
+                    "xdlc cannot resize a cache, and cannot add caches to a context binary",
+                    where=str(source),
+                    fix=fix,
+                )
             _, ports = described(stored, options["soc"])
             model = Model(ports, stored.metadata, stored.records)
         name = options.pop("graph")
@@ -222,7 +228,7 @@ def main(
         if [*lists.values()] == [input_list] and name is None and "graph" in chosen.options:
             lists = {_fitting(model, input_list, options): input_list}
     if options["enable_init_cache"] and not chosen.compiles:
-        notice("--enable-init-cache has no effect: the CPU runs without a cache")
+        notice("--enable-init-cache has no effect, because the CPU needs no cache")
     elif options["storage_dir"] is not None and not options["enable_init_cache"]:
         notice("--storage-dir has no effect without --enable-init-cache")
     named = {name: options.pop(name) for name in options_of(KernelOptions)}
@@ -275,7 +281,7 @@ def _checked(name: str, options: Mapping[str, Any]) -> Runtime:
     if chosen.name == "aip" and options["several"]:
         raise UsageError(
             "--use-aip runs only the main graph, with its compiled dimensions",
-            fix="omit --use-aip, or omit --input-dimensions and give one input list",
+            fix="omit --use-aip, or omit --input-dimensions and pass one input list",
         )
     if options["native_names"] and options["native"]:
         raise UsageError(
@@ -363,7 +369,7 @@ def _run(
         with output_path.folder_for(target / "profile.csv"):
             replace_text(target / "profile.csv", profile.csv())
         if not chosen.times_ops:
-            show("these times are of the emulation on this machine, not of the device:")
+            show("these are times of the emulation on this machine, not of a device:")
         for line in str(profile).splitlines():
             show(line)
     repeated = f"; {number} inferences repeat the {len(inputs)} samples" if number > len(inputs) else ""

@@ -101,7 +101,7 @@ def main(
     from xdlc.targets import find_soc
 
     if enable_htp and not socs:
-        notice(f"you named no SoC; xdlc uses {DEFAULT_SOC}")
+        notice(f"you passed no SoC; xdlc uses {DEFAULT_SOC}")
         socs = (DEFAULT_SOC,)
     for is_set, flag, enabling, is_enabled in (
         (overwrite_cache_records, "--overwrite-cache-records", "--prepare", socs),

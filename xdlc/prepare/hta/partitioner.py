@@ -127,7 +127,9 @@ def ops_in(ranges: Sequence[Range], ids: Mapping[Op, int]) -> list[tuple[Op, ...
             )
         elif not ops:
             problems.append(
-                _problem(f"the layers of range {span} have no operations", "use ids that xdlc info prints")
+                _problem(
+                    f"the layers of range {span} have no operations", "use ids that `xdlc info --ops` prints"
+                )
             )
         groups.append(ops)
     raise_all(problems)
