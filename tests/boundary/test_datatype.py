@@ -129,7 +129,7 @@ def test_ops_of_users_are_no_conversions_whatever_their_names() -> None:
         ("t0:float32", "not of the form name=type"),
         ("t0=float32,t0=fixedPoint8", "two types for 't0'"),
         ({"t0": "fixedPoint"}, "unknown type 'fixedPoint'"),
-        ({"t2": "float32"}, "'t2', which is not an input or output\n  fix: inputs and outputs: t0, t1"),
+        ({"t2": "float32"}, "'t2', not an input or output\n  fix: inputs and outputs: t0, t1"),
     ],
 )
 def test_wrong_types_are_refused(given: Any, said: str) -> None:

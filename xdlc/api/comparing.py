@@ -91,9 +91,7 @@ def compare(
     dlcs = {path: executable(path) for path in paths if os.path.isfile(path) and framework_of(path) is None}
     if not dlcs:
         raise UsageError(
-            "none of the models is a DLC",
-            where=", ".join(paths),
-            fix="convert a model with `xdlc convert`, and add the DLC",
+            "none of the models is a DLC", where=", ".join(paths), fix="run `xdlc convert`, and add the DLC"
         )
     runs = list(_runs(paths, dlcs, soc))
     if len(runs) < 2:

@@ -192,16 +192,13 @@ def _source(
             own = {name: value for name, value in own.items() if name not in _TORCH_OPTIONS}
         elif options.keys() & {"example_inputs", "dynamic_shapes"}:
             raise UsageError(
-                "only PyTorch modules have example_inputs and dynamic_shapes, not files",
-                fix="omit both options",
+                "a file needs no example_inputs or dynamic_shapes", fix="omit both options, or pass a module"
             )
         elif hasattr(model, "SerializeToString"):
             file, framework = _written(model, folder()), framework or "onnx"
         if not isinstance(file, str | os.PathLike):
             fix = "pass the path of a model file, a ModelProto or a PyTorch module"
-            raise UsageError(
-                f"the model is of type {type(file).__name__}, which xdlc cannot convert", fix=fix
-            )
+            raise UsageError(f"the model is of type {type(file).__name__}, not a path or a model", fix=fix)
         path: PathLike = file
         options["input_dims"] = checked_dims(options["input_dims"])
         frontend = find_frontend(path, framework)
@@ -314,9 +311,7 @@ def draft_udo_config(
     frontend = find_frontend(path)
     if not frontend.has_drafts:
         raise UsageError(
-            f"xdlc cannot draft definitions for {frontend.model}",
-            where=str(path),
-            fix="write a plugin for the operators",
+            f"xdlc cannot draft definitions for {frontend.model}", where=str(path), fix="write a plugin"
         )
     arguments: dict[str, Any] = {**options}
     own = {name: arguments.pop(name) for name in ("weights",) if name in arguments}

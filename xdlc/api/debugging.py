@@ -57,9 +57,7 @@ def debug(
     notify, others = options.get("notify"), outer_graphs(whole)[1:]
     if others and notify is not None and options.get("graph") is None:
         listed = ", ".join(other.name for other in others)
-        notify(
-            f"xdlc compares graph {graph.name!r}; to choose another graph, pass {spell('graph')}: {listed}"
-        )
+        notify(f"xdlc compares graph {graph.name!r}; {spell('graph')} chooses another graph: {listed}")
     named = read_samples(samples, graph, optional=next_values(source))
     most = options.get("samples_most", SAMPLES)
     stored = None if isinstance(samples, str | os.PathLike) else list(islice(named, most))
@@ -174,9 +172,7 @@ def _reproduce(
         if part is None or not shows(part, reproducer.WHOLE):
             smallest = reproducer.reduced(model, shows)
             if smallest is None:
-                notify(
-                    "xdlc writes no reproducer: HTP shows the fault only if the compared tensors are outputs"
-                )
+                notify("xdlc writes no reproducer: only the graph with more outputs shows the fault")
                 return
             part = smallest.model
         if options.get("noise"):

@@ -217,10 +217,7 @@ class Session:
             XdlcError: As ``run`` does, for the first run that fails.  The error names the sample.
         """
         if isinstance(samples, Mapping) or not isinstance(samples, Iterable):
-            raise UsageError(
-                f"samples is of type {type(samples).__name__}, not a list",
-                fix="pass a list of inputs by name: [feeds]",
-            )
+            raise UsageError(f"samples is of type {type(samples).__name__}", fix="pass a list: [feeds]")
         results = []
         for number, feeds in enumerate(samples):
             try:

@@ -156,9 +156,7 @@ def check_plugin(
             if report.nodes == nodes:
                 break
     if not report.nodes:
-        report.problems[
-            "the plugin accepted no random node: pass shapes and attributes that the plugin accepts"
-        ] += 1
+        report.problems["the plugin accepted no random node: pass valid shapes and attributes"] += 1
     elif not report.kernels and not report.problems:
         report.problems["the plugin has no kernel: write the method build_kernel or compute"] += 1
     return report

@@ -226,9 +226,7 @@ def link(
 
     if len(models) < 2 or len(names) > len(models):
         problem = f"you passed {len(models)} model(s) and {len(names)} name(s)"
-        raise UsageError(
-            problem, where="link", fix="pass two or more models, and at most one name for each model"
-        )
+        raise UsageError(problem, where="link", fix="pass two models or more, and at most one name for each")
     places = [
         f"model {number}" if isinstance(each, Model) else os.fspath(each)
         for number, each in enumerate(models)
@@ -326,9 +324,7 @@ def _first_sample(source: Iterable[Any] | PathLike, model: Model) -> Mapping[str
     states = model.metadata.get("states", {})
     for sample in read_samples(source, model.main, optional=states):
         return feeds_of(model.main, with_first_values(model.main, states, sample))
-    raise UsageError(
-        "the list of samples is empty", where=spell("verify"), fix="add at least one sample", code="XD205"
-    )
+    raise UsageError("the list has no samples", where=spell("verify"), fix="add a sample", code="XD205")
 
 
 def _part(mapping: type, options: PrepareOptions) -> dict[str, Any]:

@@ -162,8 +162,7 @@ def check_image(entry: Entry, option: str) -> None:
     tensor = entry.tensor
     if entry.layout != "NHWC" or tensor.dynamic_axes:
         raise ConstraintError(
-            f"{option} needs an image of fixed size and known layout: {tensor.name!r} is "
-            f"{entry.layout or 'without layout'}, "
+            f"{option} needs an image of fixed size: {tensor.name!r} is {entry.layout or 'without layout'}, "
             f"{list(tensor.shape)}{' with dynamic dimensions' if tensor.dynamic_axes else ''}",
             fix=f"set the layout, {spell('input_layout')} {quote(tensor.name)} NHWC or NCHW, and "
             f"the sizes of dynamic axes with {spell('input_dims')}",

@@ -59,9 +59,7 @@ def set_types(
             problems.append(UsageError(problem, fix=choice(kind, TYPES)))
         if name not in names:
             fix = nearest_names(name, names) or f"inputs and outputs: {', '.join(names)}"
-            problems.append(
-                UsageError(f"{spell(option)} names {name!r}, which is not an input or output", fix=fix)
-            )
+            problems.append(UsageError(f"{spell(option)} names {name!r}, not an input or output", fix=fix))
     raise_all(problems)
     changed: set[str] = set()
     for graph, port in ports:
@@ -82,9 +80,7 @@ def set_types(
         if name not in changed:
             warnings.warn(f"{spell(option)}: {name!r} is already {buffer_data_type[name]}", stacklevel=3)
     if use_float_io and "use_float_io" not in changed:
-        warnings.warn(
-            f"{spell('use_float_io')} has no effect: no tensor inside the graph is quantized", stacklevel=3
-        )
+        warnings.warn(f"{spell('use_float_io')} has no effect: the graph is not quantized", stacklevel=3)
 
 
 def parsed_word(value: str) -> DType:

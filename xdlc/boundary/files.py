@@ -100,10 +100,7 @@ def _add(entry: Node, table: dict[str, Any], is_input: bool | None, scope: Scope
                 raise ValueError
             config.requests.append(Request(where, name, is_input, "quantization", ScaleOffset(scale, offset)))
         except ValueError:
-            text = (
-                "Scale (above 0) and Offset (a whole number) require each other, and do not work with "
-                f"{_UNDEFINED}"
-            )
+            text = f"Scale (above 0) and Offset (a whole number) need each other, and exclude {_UNDEFINED}"
             scope.report(entry.path, text, "write both, like Scale: 0.0078125 and Offset: -128, or omit both")
     shape = values.pop("shape", "").strip("[]()").replace(" ", "")
     if shape:
@@ -169,9 +166,7 @@ def _loaded(path: Path, where: str) -> Any:
         return yaml.load(content, Loader=_Loader)
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         text = " ".join(str(error).split())
-        raise ModelError(
-            f"the file does not describe inputs and outputs in YAML: {text}", where=where, fix=fix
-        ) from error
+        raise ModelError(f"is not a YAML file of settings: {text}", where=where, fix=fix) from error
 
 
 def template(model: Model, *, has_sections: bool = False) -> str:

@@ -57,10 +57,7 @@ def stated(tensor: Tensor, port: Port, noted: str | None, assumed: str | None, n
         found = pairs[0][assumed == "last"]
         _check_rank(tensor, found)
         option = f"{spell('input_layout' if port.is_input else 'output_layout')} {tensor.name}"
-        notify(
-            f"the model states no layout of {tensor.name!r}: xdlc assumes {found}; to set another layout, "
-            f"pass {option}"
-        )
+        notify(f"the model states no layout of {tensor.name!r}: xdlc assumes {found}; {option} sets another")
         return found
     if port.layout == "NONTRIVIAL":
         return None
@@ -111,8 +108,7 @@ def order(tensor: Tensor, have: str | None, want: str) -> tuple[int, ...]:
     _check_rank(tensor, want)
     if isinstance(tensor.encoding, AxisScaleOffset):
         raise ConstraintError(
-            f"{tensor.name!r} has a scale for each channel, so xdlc cannot change its layout",
-            fix="keep the layout",
+            f"{tensor.name!r} has a scale per channel, which fixes its layout", fix="keep the layout"
         )
     if have is None:
         raise ConstraintError(

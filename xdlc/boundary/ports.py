@@ -205,9 +205,7 @@ def _choose(given: list[Request], chosen: dict[tuple[str, str], Request], proble
     for request in given:
         other = chosen.setdefault((request.name, request.field), request)
         if other.value != request.value:
-            problem = (
-                f"{request.name!r} has two values: {request.value}, and {other.value} from {other.where}"
-            )
+            problem = f"{request.name!r} has two values: {request.value}, and {other.value} by {other.where}"
             problems.append(UsageError(problem, where=request.where, fix="keep one value"))
 
 

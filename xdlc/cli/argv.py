@@ -175,9 +175,7 @@ class _Reader:
             pass  # a value of a flag that is reported already
         elif self.named and (self.is_word or not self.before):
             problem = f"you passed two files: {self.named} and {word}"
-            self.problems.append(
-                UsageError(problem, fix=f"pass only one {self.source and self.source.metavar}")
-            )
+            self.problems.append(UsageError(problem, fix=f"pass one {self.source and self.source.metavar}"))
         else:
             self.problems.append(usage_errors.left_over(word, self.before, self.known))
 

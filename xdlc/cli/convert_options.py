@@ -154,10 +154,7 @@ def _framework(source: Path, importers: Sequence[Frontend]) -> str | None:
         content = recognize(source)
         if content is DLC:
             path = quote(str(source))
-            fix = (
-                f"quantize the DLC: xdlc quantize {path} -l samples.txt; or show its content: xdlc info "
-                f"{path}"
-            )
+            fix = f"quantize the DLC: xdlc quantize {path} -l samples.txt; or show it: xdlc info {path}"
             raise UsageError("is a DLC already", where=str(source), fix=fix, code="XD209")
         if not importers:
             return None

@@ -26,7 +26,7 @@ def unknown(name: str, options: dict[str, click.Option], listed: str = "--help")
         f"no option {name!r}",
         fix=_apart(name, options)
         or (
-            f"write the whole name of the option: {', '.join(whole)}"
+            f"write one whole name: {', '.join(whole)}"
             if name.startswith("--") and 1 < len(whole) < 7
             else ""
         )

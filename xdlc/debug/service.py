@@ -49,6 +49,4 @@ def _plain(array: Any) -> Any:
 
 def _failure(error: Exception, path: str, what: str) -> BackendError:
     reason = " ".join(str(error).split())[:_LETTERS] or type(error).__name__
-    return BackendError(
-        f"the framework {what}: {reason}", where=path, fix="run the model in the framework, without xdlc"
-    )
+    return BackendError(f"the framework {what}: {reason}", where=path, fix="run the model without xdlc")

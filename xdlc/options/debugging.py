@@ -89,8 +89,7 @@ class DebugOptions(TypedDict, total=False):
     noise: Annotated[
         bool,
         Option(
-            "Replace the weights in the files of {reproducer} with random numbers, if these numbers also "
-            "show the error.",
+            "Replace the weights in the files of {reproducer} with random numbers that show the error.",
             default=False,
         ),
     ]

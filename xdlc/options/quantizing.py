@@ -104,13 +104,11 @@ class QuantizeOptions(KernelOptions, total=False):
     ]
     act_quantizer_calibration: Annotated[
         str,
-        Option(
-            "Choose activation ranges with this method.", default="auto", choices=RANGE_METHODS, is_open=True
-        ),
+        Option("Choose activation ranges this way.", default="auto", choices=RANGE_METHODS, is_open=True),
     ]
     param_quantizer_calibration: Annotated[
         str,
-        Option("Choose weight ranges with this method.", default="auto", choices=RANGE_METHODS, is_open=True),
+        Option("Choose weight ranges this way.", default="auto", choices=RANGE_METHODS, is_open=True),
     ]
     act_quantizer_schema: Annotated[
         str,
@@ -258,8 +256,7 @@ class QuantizeOptions(KernelOptions, total=False):
         Callable[[Callable[[Mapping[str, Any]], dict[str, Any]]], float] | str | None,
         Option(
             "Measure accuracy with your function instead of SQNR: FUNCTION(run) returns a number; higher is "
-            "better. run(inputs) runs the model; inputs and outputs are dicts by name. xdlc executes "
-            "FILE.py.",
+            "better. run(inputs) runs the model with inputs by name, and returns outputs by name.",
             metavar="FILE.py:FUNCTION",
         ),
     ]

@@ -243,8 +243,7 @@ def _advice(remedies: Remedies, figure: Figure) -> Advice:
     narrow = narrow_udo(remedies.plan.main, figure.output)
     if narrow is not None:
         return Advice(
-            f"{narrow} computes with 8 bits: allow 16 bits or floats in the definition of the op, and "
-            "convert again"
+            f"{narrow} computes with 8 bits: allow 16 bits or floats in the definition, and convert again"
         )
     return Advice(*remedies.of(figure))
 

@@ -249,8 +249,7 @@ def _check_moves(graph: Graph) -> None:
         goes_out = plain is result and not readers
         if not (comes_in or goes_out):
             raise UsageError(
-                f"op {op.name!r} ({op.type}) passes on quantized values, but a float model has no quantized "
-                "values",
+                f"op {op.name!r} ({op.type}) passes on quantized values, but the model is float",
                 where=f"graph {graph.name!r}",
                 fix="quantize the float model that this model came from",
                 node=op.name,

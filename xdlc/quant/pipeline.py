@@ -95,8 +95,7 @@ def _quantized(graph: Graph) -> UsageError:
     return UsageError(
         "the model is already quantized",
         where=f"graph {graph.name!r}",
-        fix=f"add {spell('requantize', True)} to quantize the stored weights again, or use the DLC without "
-        "changes",
+        fix=f"add {spell('requantize', True)} to quantize the stored weights again, or use the DLC as before",
         code="XD210",
     )
 

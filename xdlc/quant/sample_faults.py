@@ -123,13 +123,13 @@ def misfits(graph: Graph, samples: Iterable[Sample]) -> list[Fault]:
 def _counts(summary: SampleSummary) -> Iterator[Fault]:
     count, distinct = len(summary.numbers), summary.distinct
     if count == 1:
-        yield Fault("few", "the list has only one sample", _MORE)
+        yield Fault("few", "there is only one sample", _MORE)
     elif distinct == 1:
         yield Fault("identical", f"all {count} samples are equal", _MORE)
     elif 2 * distinct <= count:
         yield Fault("identical", f"only {distinct} of {count} samples differ", _MORE)
     elif count < FEW:
-        yield Fault("few", f"the list has only {count} samples", _MORE, is_certain=False)
+        yield Fault("few", f"there are only {count} samples", _MORE, is_certain=False)
     varied = [entry for entry in summary.inputs.values() if not entry.is_constant]
     batches = [entry for entry in varied if entry.tensor.rank > 1 and entry.tensor.shape[0] > 1]
     if batches and all(entry.count == entry.repeated for entry in batches):
@@ -335,7 +335,6 @@ def _near_copies(calibration: Calibration, summary: SampleSummary) -> Iterator[F
     near = sum(float(row[:-1].min()) < NEAR * min(usual, row[-1]) for row in nearest)
     if 2 * near >= len(measured):
         text = (
-            f"{near} of {len(measured)} held-out samples almost repeat other samples, so the accuracy "
-            "figures are too good"
+            f"{near} of {len(measured)} held-out samples almost repeat other samples, so figures are too good"
         )
         yield Fault("copies", text, f"pass other samples as {spell('report_list')}", is_certain=False)

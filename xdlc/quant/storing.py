@@ -163,7 +163,7 @@ def store(plan: Plan, means: Mapping[Tensor, Array], *, convolves: bool = True) 
     notes += _store_floats(plan.main, plan.options.float_bitwidth)
     for part in plan.inner:
         notes += [
-            f"graph {part.graph.name!r} stays float: no sample ran this graph, so the range of "
+            f"graph {part.graph.name!r} stays float: no sample ran it, so the range of "
             f"{tensor.name!r} is unknown"
             for tensor in part.unseen[:1]
         ]

@@ -288,7 +288,7 @@ def test_an_op_that_never_compiles_is_left_to_the_cpu(fake: Callable[..., Any]) 
     assert [partition.ops for partition in plan.partitions] == [("conv2d_a",)]
     assert [(left.op, left.reason) for left in plan.left] == [
         ("softmax_s", "it is odd"),
-        ("conv2d_b", "the compiler fails on the partition of the op: finalize failed"),
+        ("conv2d_b", "the compiler fails on its partition: finalize failed"),
         ("elementwisebinary_c", "runs faster on the CPU, without copies to HTP and back"),
     ]
 
@@ -319,7 +319,7 @@ def test_where_no_part_compiles_the_compilers_words_are_given(fake: Callable[...
     (problem,) = made.failures().values()
     assert (
         "HTP supports no partition of the graph: it is odd; "
-        "the compiler fails on the partition of the op: finalize failed" in str(problem)
+        "the compiler fails on its partition: finalize failed" in str(problem)
     )
     assert len(compiled) < 16
 

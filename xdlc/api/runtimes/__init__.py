@@ -219,7 +219,5 @@ def tried(target: str, run: Callable[[Model, Any], Any]) -> Trial:
     except XdlcError as error:
         return Trial(target, error)
     except ImportError as error:
-        return Trial(
-            target, BackendError(f"the library cannot be loaded: {error}", fix="reinstall the package")
-        )
+        return Trial(target, BackendError(f"cannot be loaded: {error}", fix="reinstall the package"))
     return Trial(target, None)

@@ -53,19 +53,14 @@ def install(folder: Path, tools: tuple[str, ...], force: bool) -> None:
                 problems.append(UsageError("the file exists and is not a launcher", where=str(path), fix=fix))
             elif existing != launcher.encode() and not force:
                 fix = "add --force to replace the launcher"
-                problems.append(
-                    UsageError("the file is a launcher for another Python", where=str(path), fix=fix)
-                )
+                problems.append(UsageError("is a launcher for another Python", where=str(path), fix=fix))
     raise_all(problems)
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     for path, launcher in files.items():
         replace_text(path, launcher, executable=True)
     show(f"written: {len(files)} launchers in {folder}")
-    show(
-        "to call the launchers instead of the vendor's tools: export "
-        f"PATH={shlex.quote(str(folder.absolute()))}:$PATH"
-    )
+    show(f"to use them before the vendor's tools: export PATH={shlex.quote(str(folder.absolute()))}:$PATH")
 
 
 @tool("flags")

@@ -41,8 +41,5 @@ def main(context: click.Context, subject: tuple[str, ...]) -> None:
             if text := getattr(explanation, name):
                 show(f"  {label}: {clean(text)}")
     if not explanations:
-        show(
-            "xdlc found no known error in the text; pass a code like XD104 or a name like "
-            "QNN_GRAPH_ERROR_FINALIZE_FAILED"
-        )
+        show("the text has no known error; pass a code like XD104, a number, or a line of a log")
         context.exit(1)

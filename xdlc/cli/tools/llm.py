@@ -87,9 +87,7 @@ def _splits(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
     if value is None or value == "auto":
         return value
     if not (value.isascii() and value.isdecimal() and 0 < len(value) < 5):
-        raise params.BadValue(
-            f"{value!r} is not a number of context binaries", "write auto, or a number like 4"
-        )
+        raise params.BadValue(f"{value!r} is not a number of parts", "write auto, or a number like 4")
     return int(value)
 
 
@@ -131,10 +129,7 @@ def build(source: Path, folder: Path, **options: Any) -> None:
 def run(source: Path, prompt: str | None, tokens: str | None, max_new_tokens: int, **options: Any) -> None:
     """Continue a text or token ids."""
     if (prompt is None) == (tokens is None):
-        raise UsageError(
-            "the command needs either a text or token ids",
-            fix=f"pass either {spell('prompt')} or {spell('tokens')}",
-        )
+        raise UsageError("pass a text or token ids", fix=f"add {spell('prompt')} or {spell('tokens')}")
     from xdlc.llm.bundle import read_bundle
     from xdlc.llm.running import begun, tokenizer_of
 
@@ -345,8 +340,7 @@ def encoder(source: Path, folder: Path, tokenizer: Path, targets: tuple[str, ...
 @click.option(
     "--soc",
     metavar="SOC",
-    help="Emulate this SoC with the vendor's runtime.  [default: compute on this machine without the "
-    "runtime]",
+    help="Emulate this SoC with the vendor's runtime.  [default: compute on this machine]",
 )
 def embed(source: Path, prompt: str, soc: str | None) -> None:
     """Print the embedding of a text, with one number on each line."""

@@ -189,9 +189,7 @@ def main(
         _all_steps(source, svg, samples=samples, soc=soc, folder=output_dir, **quantizing)
         return
     if input_list is None:
-        raise UsageError(
-            "the command has no samples", fix="add -l FILE; for a source model, add --samples FILE"
-        )
+        raise UsageError("no samples are named", fix="add -l FILE; for a source model, add --samples FILE")
     dims = params.dims_of(input_names, input_dimensions)
     options["several"] = bool(dims) or ("," in str(input_list) and not os.path.isfile(input_list))
     chosen = _checked(runtime, options)
@@ -214,11 +212,7 @@ def main(
         if not stored.graphs and "graph" in chosen.options and chosen.compiles:
             if dims or options["enable_init_cache"]:
                 fix = "pass the DLC that the cache came from"
-                raise UsageError(
-                    "xdlc cannot resize a cache, and cannot add caches to a context binary",
-                    where=str(source),
-                    fix=fix,
-                )
+                raise UsageError("xdlc cannot resize a cache or add caches to it", where=str(source), fix=fix)
             _, ports = described(stored, options["soc"])
             model = Model(ports, stored.metadata, stored.records)
         name = options.pop("graph")

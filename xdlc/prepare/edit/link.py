@@ -85,9 +85,7 @@ def _main(model: Model, place: str, is_named: bool) -> Graph:
     if is_named and len(graphs) > 1:
         listed = ", ".join(graph.name for graph in graphs)
         raise UsageError(
-            f"holds {len(graphs)} graphs, which have names: {listed}",
-            where=place,
-            fix="omit the name of this model",
+            f"holds {len(graphs)} graphs, which have names: {listed}", where=place, fix="omit the new name"
         )
     return graphs[0]
 

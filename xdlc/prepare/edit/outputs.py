@@ -84,13 +84,8 @@ def unknown(graph: Graph, what: str, name: str, known: Mapping[str, Iterable[str
     others = [other for other, names in known.items() if other != graph.name and name in set(names)]
     fix = nearest_names(name, known[graph.name]) or "run `xdlc info --ops` to list names"
     if others:
-        fix = (
-            f"graph {others[0]!r} has this name: write the name of the graph first, as in '{others[0]} "
-            f"{name}'"
-        )
-    return UsageError(
-        f"the graph has no {what} {name!r}", where=f"graph {graph.name!r}", fix=fix, code="XD211"
-    )
+        fix = f"graph {others[0]!r} has this name: write the graph first, as in '{others[0]} {name}'"
+    return UsageError(f"has no {what} {name!r}", where=f"graph {graph.name!r}", fix=fix, code="XD211")
 
 
 def set_outputs(model: Model, tensors: Sequence[Names], layers: Sequence[Names]) -> None:

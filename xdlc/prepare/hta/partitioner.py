@@ -127,9 +127,7 @@ def ops_in(ranges: Sequence[Range], ids: Mapping[Op, int]) -> list[tuple[Op, ...
             )
         elif not ops:
             problems.append(
-                _problem(
-                    f"the layers of range {span} have no operations", "use ids that `xdlc info --ops` prints"
-                )
+                _problem(f"the layers of range {span} have no operations", "use ids that xdlc info prints")
             )
         groups.append(ops)
     raise_all(problems)

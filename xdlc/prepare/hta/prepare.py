@@ -258,8 +258,7 @@ class _Sections:
         if not on_hta:
             taken = len(self.given) - len(self.reasons)
             problem = ConstraintError(
-                f"xdlc found no layer that is worth running on HTA; HTA supports {taken} of "
-                f"{len(self.given)} layers",
+                f"no layer is worth running on HTA; HTA supports {taken} of {len(self.given)} layers",
                 where=f"graph {self.graph.name!r}",
                 fix="read the reasons of the layers that HTA does not support, and change these layers",
             )

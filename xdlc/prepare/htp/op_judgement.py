@@ -243,8 +243,7 @@ def _judge_whole(ran: Ran, until: float) -> None:
         if not is_near(tensor, error) and cumulative.get(tensor.name, own) > own + APART:
             raise wrong(
                 f"output {tensor.name!r} of the cache is at {own:.1f} dB, but at "
-                f"{cumulative[tensor.name]:.1f} dB if the ops run one by one, so several ops together cause "
-                "the error",
+                f"{cumulative[tensor.name]:.1f} dB if the ops run one by one, so ops together are wrong",
                 ran.place,
             )
 

@@ -352,9 +352,7 @@ def _check_options(
     vtcm: int | None, level: int, threads: int | None, jobs: int | None, timeout: float, budget: float
 ) -> None:
     if not 0 < timeout <= _LONGEST:
-        raise UsageError(
-            f"timeout is {timeout} seconds", fix=f"pass a number above 0 and at most {_LONGEST} s"
-        )
+        raise UsageError(f"timeout is {timeout} seconds", fix=f"pass more than 0 and at most {_LONGEST} s")
     numbers = {
         "vtcm_override": vtcm,
         "optimization_level": level,

@@ -231,9 +231,7 @@ class PartitionJobs:
             else:
                 for op in ops:
                     state.report.reject(
-                        partition.graph,
-                        op,
-                        f"the compiler fails on the partition of the op: {reason.problem}",
+                        partition.graph, op, f"the compiler fails on its partition: {reason.problem}"
                     )
         return bool(blamed)
 

@@ -89,11 +89,7 @@ class Importing:
         """
         if self._overrides is not None:
             self._matching = match(model, self._overrides, options.override_missing)
-        return (
-            [f"xdlc ignores {forget_given(model.main)} encoding(s) that the model holds"]
-            if self._ignore
-            else []
-        )
+        return [f"xdlc ignores {forget_given(model.main)} encoding(s) of the model"] if self._ignore else []
 
     def give(self, graph: Graph, options: QuantOptions, new: Mapping[Tensor, Tensor]) -> None:
         """Set the encodings of tensors; collect stored forms and ops that remain float.
@@ -299,10 +295,7 @@ def activation_form(override: Override) -> QuantType:
         UsageError: If it has not 8 or 16 bits, or more than one scale.
     """
     if override.grain is not Grain.TENSOR:
-        raise override.error(
-            "has several scales, but is not a weight",
-            "write only one scale for the tensor",
-        )
+        raise override.error("has several scales, but is not a weight", "write one scale for the tensor")
     if override.bits not in (8, 16):
         raise override.error(
             f"has {override.bits} bits, but activations and constants need 8 or 16 bits",
@@ -323,9 +316,7 @@ def weight_form(override: Override, op: Op, rule: Traits, weight: Tensor, *, per
     """
     bits = override.bits
     if bits not in (2, 4, 8, 16):
-        raise override.error(
-            f"has {bits} bits, but weights need 2, 4, 8 or 16 bits", "set bits to 2, 4, 8 or 16"
-        )
+        raise override.error(f"has {bits} bits; weights need 2, 4, 8 or 16", "set bits to 2, 4, 8 or 16")
     used = bits if bits < 8 else None
     if bits < 8 and not override.symmetric:
         raise override.error(
@@ -425,9 +416,7 @@ def bias_form(override: Override, op: Op, rule: Traits, bias: Tensor, *, per_cha
             )
         return SFIXED32, AxisScaleOffset(0, override.scales)
     if override.grain is not Grain.TENSOR:
-        raise override.error(
-            "the entry has several scales, but 8-bit biases need one scale", "write one scale, or set 32 bits"
-        )
+        raise override.error("has several scales, but 8 bits need one", "write one scale, or set 32 bits")
     if override.bits == 8:
         return UFIXED8, ScaleOffset(override.scales[0], override.offsets[0])
     held = op.inputs[1].encoding if op.inputs[1] is not None else None

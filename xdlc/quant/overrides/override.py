@@ -211,9 +211,7 @@ def normalised(stated: Stated, where: str) -> Step:
     """
     low, high = stated.low, stated.high
     if (low is None) != (high is None):
-        raise UsageError(
-            "has only one of min and max", where=where, fix="write both min and max, or neither of them"
-        )
+        raise UsageError("has only one of min and max", where=where, fix="write min and max, or neither")
     if low is not None and high is not None and not low <= high:
         raise UsageError(f"min is {low:g}, above max {high:g}", where=where, fix="swap min and max")
     if stated.scale is None:

@@ -104,13 +104,9 @@ def _parsed(data: bytes, where: str) -> Any:
     try:
         return json.loads(data.decode("utf-8-sig"), object_pairs_hook=_once, parse_constant=constant)
     except RecursionError as error:
-        raise UsageError(
-            "the file nests JSON values too deeply", where=where, fix="export the file again"
-        ) from error
+        raise UsageError("nests JSON values too deeply", where=where, fix="export the file again") from error
     except (UnicodeDecodeError, ValueError) as error:
-        raise UsageError(
-            f"the file is not JSON: {error}", where=where, fix="export the file again"
-        ) from error
+        raise UsageError(f"is not JSON: {error}", where=where, fix="export the file again") from error
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -216,10 +212,7 @@ def _by_rows(rows: Sequence[Fields]) -> Override | None:
     bits = scales[0].bits
     for row, scale in zip(rows[1:], scales[1:], strict=True):
         if scale.bits != bits or _dtype(row, ROWS) != ROWS.integer.upper():
-            raise row.error(
-                "the channel differs from the first channel in bits or dtype",
-                "give all channels the same bits and dtype",
-            )
+            raise row.error("differs from the first channel in bits or dtype", "give all channels the same")
     steps = [normalised(scale, row.place) for row, scale in zip(rows, scales, strict=True)]
     return Override.of(bits, steps, grain=Grain.CHANNEL if len(rows) > 1 else Grain.TENSOR)
 

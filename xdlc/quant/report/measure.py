@@ -200,9 +200,7 @@ def measure(
     chosen = subject.samples = list(islice(source, limit))
     if not chosen:
         raise UsageError(
-            "the report has no held-out samples",
-            where=spell("report"),
-            fix="pass at least one sample",
+            "the report has no held-out samples", where=spell("report"), fix="pass at least one sample"
         )
     has_more = next(source, None) is not None
     qualities, outputs, effects, left = _measured(subject, trials, progress)

@@ -271,8 +271,7 @@ def _why_not(plan: Plan, join: Join) -> tuple[str, Options | None] | None:
         return None
     if plan.options.one_act_bitwidth:
         return (
-            f"HTA computes with one width: use {spell('act_bitwidth', 16)}, or give the model an output for "
-            "each part",
+            f"HTA computes with one width: use {spell('act_bitwidth', 16)}, or write an output for each part",
             None,
         )
     if soc is not None and not soc.capabilities.a16w8:
@@ -289,9 +288,7 @@ def _why_not(plan: Plan, join: Join) -> tuple[str, Options | None] | None:
             return f"{op.name!r} has 8 bits, because you requested 8; request 16, or omit the request", None
         weights = plan.precision.weight_bits_of(op)
         if rule is None or 16 not in rule.activation_bits or not supports(op, 16, weights, soc):
-            return f"{op.name!r} ({op.type}) has no 16-bit kernel; keep both ops float", _in_float(
-                plan, join.op, op
-            )
+            return f"{op.name!r} ({op.type}) has no 16 bits; keep both float", _in_float(plan, join.op, op)
     given = next((tensor for tensor in join.written if given_bits(tensor) == 8), None)
     if given is not None:
         return f"you set an encoding of 8 bits for {given.name!r}; set 16 bits, or omit the encoding", None

@@ -218,9 +218,7 @@ def _resize(op: Op, context: ResizeContext) -> None:
     shapes = [tuple(size for size in dims if size is not None) for dims in inferred or ()]
     if inferred is None:
         host = f"; it runs on the host only: {op.origin.reason}" if op.package == HOST_PACKAGE else ""
-        raise ShapeError(
-            f"{_shapes(changed)} reaches the op, and xdlc has no rule for the shapes of its results{host}"
-        )
+        raise ShapeError(f"{_shapes(changed)} reaches the op, which has no rule for its results{host}")
     if len(shapes) != len(op.outputs):
         raise ShapeError(f"it has {len(op.outputs)} outputs, not {len(shapes)}")
     is_open = op.type in _UNKNOWN or any(tensor is not None and tensor.dynamic_axes for tensor in op.inputs)
