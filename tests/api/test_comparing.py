@@ -102,7 +102,7 @@ def test_a_quantized_model_runs_on_the_emulation_too(files: dict[str, Any]) -> N
 
 
 def test_models_of_different_networks_are_refused(files: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="no model is a DLC"):
+    with pytest.raises(UsageError, match="none of the models is a DLC"):
         xdlc.compare(files["models"][:1], files["samples"])
 
 

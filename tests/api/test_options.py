@@ -72,7 +72,7 @@ def test_types_of_arguments(annotation: str, right: list[Any], wrong: list[Any])
 def test_a_wrong_type_names_the_right_values() -> None:
     with pytest.raises(UsageError) as caught:
         verbs.check_type("verb", "option", ["a"], typing.Literal["a", "b"])
-    assert caught.value.fix == "give 'a' or 'b'"
+    assert caught.value.fix == "pass 'a' or 'b'"
 
 
 @pytest.mark.parametrize("option", ["notify", "step"])
@@ -107,7 +107,7 @@ def test_shapes_and_examples_stand_in_one_place_in_both_verbs(models: Any) -> No
 def test_none_by_name_is_the_default(models: Any) -> None:
     path = models.save(models.cnn())
     xdlc.convert(path, disable_batchnorm_folding=None, plugin=None, unroll_loops=None)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="path is of type NoneType"):
+    with pytest.raises(UsageError, match="the model is of type NoneType"):
         xdlc.convert(path=None)  # type: ignore[arg-type]
 
 
@@ -116,7 +116,7 @@ def test_types_are_stated_in_words(models: Any) -> None:
     with pytest.raises(UsageError) as caught:
         xdlc.convert(path, define_symbol={"n": 2.5})  # type: ignore[dict-item]
     assert "an element of another type" in caught.value.problem
-    assert caught.value.fix == "give dict[str, int] or None"
+    assert caught.value.fix == "pass dict[str, int] or None"
 
 
 def test_no_limit_is_nan() -> None:
@@ -139,7 +139,7 @@ def test_arguments_of_any_type_end_in_a_result_or_an_xdlc_error(models: Any, val
 def test_a_string_is_no_list_of_names() -> None:
     with pytest.raises(UsageError, match="operators is the string 'Conv'") as caught:
         api.draft_udo_config("m.onnx", operators="Conv")
-    assert caught.value.fix == "give a list: operators=['Conv']"
+    assert caught.value.fix == "pass a list: operators=['Conv']"
 
 
 def test_calls_that_do_not_fit_are_xdlc_errors(models: Any) -> None:

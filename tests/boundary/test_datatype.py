@@ -149,7 +149,7 @@ def test_all_wrong_types_are_reported_at_once() -> None:
 
 def test_an_encoding_without_a_range_is_refused() -> None:
     model = neurons(dt.UFIXED8, dt.UFIXED8, encoding=ScaleOffset(0.0))
-    with pytest.raises(ConstraintError, match="its range is empty"):
+    with pytest.raises(ConstraintError, match="the range of the tensor is empty"):
         edit(model, buffer_data_type="t0=fixedPoint16")
 
 

@@ -50,7 +50,7 @@ def small() -> tuple[Tool, dict[str, object]]:
         ),
         (["--bits", "9"], "--bits: '9' is not one of '8', '16'\n  fix: write --bits 8|16"),
         (["--brief=2"], "--brief: accepts no value\n  fix: write --brief alone"),
-        (["--bits", "8", "9"], "'9' is one value too many for --bits\n  fix: write --bits 8|16"),
+        (["--bits", "8", "9"], "'9' is an extra value for --bits\n  fix: write --bits 8|16"),
         (["a.dlc"], "unexpected argument 'a.dlc'\n  fix: see --help for the options"),
         (["--debug", "3"], "--debug accepts no value, found '3'\n  fix: write --debug alone"),
         (

@@ -126,7 +126,7 @@ def test_shared_weights_and_unlisted_records_are_shown() -> None:
     shown = "\n".join(cache_lines(cache_records(model)))
     assert "htp.shared.weights.<a>: 2.0 KiB" in shown
     assert "htp.shared.weights.<b>: missing from the file" in shown
-    assert "the metadata lacks the cache, so the vendor's runtime does not find it" in shown
+    assert "the metadata lacks the cache, so the vendor's runtime does not find the cache" in shown
 
 
 MODEL = cached()

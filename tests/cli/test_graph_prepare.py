@@ -59,7 +59,7 @@ def test_the_cache_and_the_network_have_the_outputs_asked_for(dlc: Path, tmp_pat
 def test_float_ports_and_the_default_soc(dlc: Path) -> None:
     flags = ["--htp-dlbc", "true", "--vtcm-override", 0, "--udo-package-path", "lib.so"]
     result = invoke("--input-dlc", dlc, "--use-float-io", *flags)
-    assert "notice: you named no SoC; xdlc uses sm8650" in result.stderr
+    assert "notice: you passed no SoC; xdlc uses sm8650" in result.stderr
     assert "notice: --udo_package_path has no effect: " in result.stderr
     _, (graph,) = cached(dlc)
     assert names([*graph["graphInputs"], *graph["graphOutputs"]]) == [

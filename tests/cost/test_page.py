@@ -29,7 +29,7 @@ def report() -> CostReport:
         HOSTILE, "sm8650", 8, "v2", (op(HOSTILE, 3000), op("b", 5000)), 0, 4096, (f"note on {HOSTILE}",)
     )
     second = replace(first, vtcm_mb=2, ops=(op(HOSTILE, 3000), op("b", 9000, spilled=700)))
-    times = (Milliseconds("Phone", 1.5, 1.2, 2.0), "times exist for 8 MB of VTCM, not 2")
+    times = (Milliseconds("Phone", 1.5, 1.2, 2.0), "xdlc has times for 8 MB of VTCM, not for 2")
     return CostReport((StaticCost(HOSTILE, 10, 20, 30, 40, 50),), (first, second), times)
 
 

@@ -64,7 +64,7 @@ def test_quantized_model_is_compared_with_floats(model: Model) -> None:
 
 
 def test_float_model_needs_a_reference(model: Model) -> None:
-    with pytest.raises(UsageError, match="no engine to compare"):
+    with pytest.raises(UsageError, match="needs a second engine"):
         xdlc.debug(model, [SAMPLE])
 
 

@@ -102,7 +102,7 @@ def test_a_network_without_weights_is_told_so(net, name):
     n = net(1, 4)
     model = n.done(n.neuron(n.x, 4, "y"))
     plan = run(model, n.samples(4), name)
-    assert plan.notes == (f"{name}: not applied, because it can fit no weights",)
+    assert plan.notes == (f"{name}: not applied, because no weights of the graph support it",)
 
 
 def test_shared_weights_are_left_and_named(net):
@@ -111,7 +111,7 @@ def test_shared_weights_are_left_and_named(net):
     b = n.conv(a, 3, "b", bias=False)
     n.graph.set_inputs(b.producer, [a, a.producer.inputs[1]])
     plan = run(n.done(b), n.samples(4), "adaround")
-    assert "adaround: 'a_op' stays as it is: other ops share its weight" in plan.notes
+    assert "adaround: 'a_op' keeps its rounding: other ops share its weight" in plan.notes
 
 
 def test_eight_bit_weights_keep_their_scales(net):

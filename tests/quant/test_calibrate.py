@@ -204,7 +204,7 @@ def test_an_error_in_a_process_is_the_same_error(net):
         with pytest.raises(UsageError, match=f"sample {CHUNK}, tensor 'x'(?s:.*)NaN") as caught:
             calibrate(model, activations(model), samples, jobs=jobs)
         assert caught.value.fix
-    with pytest.raises(UsageError, match="calibration list is empty"):
+    with pytest.raises(UsageError, match="list of samples is empty"):
         calibrate(model, activations(model), [], jobs=2)
 
 

@@ -131,7 +131,7 @@ def test_operations_without_a_kernel_for_wide_weights(net):
     weight = n.weights("w", 1, 1, 1, 3, 2)
     model = n.done(n.op("Conv3d", [n.x, weight, n.weights("b", 2)], (1, 4, 4, 4, 2), "y", **window))
     options = QuantOptions(target="sm8650", act_bitwidth=16, weights_bitwidth=16)
-    with pytest.raises(ConstraintError, match="supported: weights of 8 bits there"):
+    with pytest.raises(ConstraintError, match="supported: 8-bit weights for these ops"):
         checked(model, options)
     assert checked(model, QuantOptions(target="sm8650", act_bitwidth=16)) == []
 
@@ -266,7 +266,7 @@ def test_what_preparing_will_refuse_is_a_warning(net, target, kind, warned):
 def test_notes(net):
     _, model = conv(net)
     (note,) = checked(model, QuantOptions(weights_bitwidth=2))
-    assert note.endswith("only the host runs these ops: 'y_op'")
+    assert note.endswith("so the CPU runs these ops: 'y_op'")
     assert checked(model, QuantOptions(weights_bitwidth=2, act_bitwidth=16)) == []
 
 

@@ -126,7 +126,7 @@ def test_no_ladder_is_advised_beside_a_goal(net, options):
     n, model = beyond_16_bits(net)
     _, _, (warning,) = run(model, n.samples(20), **options, **KINDS)
     assert "accuracy=" not in warning
-    assert "the target has no wider type" not in warning
+    assert "the SoC supports no wider type" not in warning
     assert warning.endswith("report='report.html'")
 
 
@@ -144,7 +144,7 @@ def test_the_fix_of_a_failure_is_a_goal_that_is_not_set(net, options, fix):
     with pytest.raises(ConstraintError) as caught:
         run(model, n.samples(20), fail_below=50.0, **options, **KINDS)
     assert caught.value.fix.endswith(fix)
-    assert "the target has no wider type" not in caught.value.fix
+    assert "the SoC supports no wider type" not in caught.value.fix
 
 
 def test_a_goal_takes_the_place_of_verdicts(net):

@@ -195,7 +195,7 @@ def test_what_the_user_settled_stays(net):
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"algorithms": "mixed_precision"}, "mixed precision has no goal"),
+        ({"algorithms": "mixed_precision"}, "mixed precision needs a goal"),
         ({"evaluate": len}, "evaluate or min_score is missing"),
     ],
 )

@@ -238,7 +238,7 @@ def test_caches_and_sections_of_the_float_graph_go(net):
 
 def test_no_samples(net):
     _, model = classifier(net)
-    with pytest.raises(UsageError, match="calibration list is empty"):
+    with pytest.raises(UsageError, match="list of samples is empty"):
         quantize(model, iter(()))
 
 

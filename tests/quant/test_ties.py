@@ -143,8 +143,8 @@ def test_ties_that_meet_are_one(net):
     ("names", "hint"),
     [
         (("past_key_0_on", "query"), "past_key_0_in"),
-        (("query",), "name the tensors"),
-        (("query", "number"), "omit that name"),
+        (("query",), "name two or more tensors"),
+        (("query", "number"), "omit this name"),
     ],
 )
 def test_names_that_cannot_be_tied_are_refused(net, names, hint):

@@ -153,7 +153,7 @@ def test_an_encoding_that_a_definition_does_not_take_is_refused(net, quantized):
     with pytest.raises(ConstraintError) as caught:
         quantized(model, SAMPLES, quantization_overrides=_activation("g", 16, 1e-4))
     assert "'g' has an encoding of 16 bits; the definition supports 'y' as uint8" in caught.value.problem
-    assert caught.value.fix == "use 8 bits, or widen the definition in the configuration"
+    assert caught.value.fix == "set 8 bits, or allow 16 bits in the definition of the UDO"
 
 
 def test_without_a_definition_an_op_stays_float(net, quantized):
@@ -308,7 +308,7 @@ def test_no_type_that_all_dsps_take_is_told(net, quantized):
     )
     opdef = replace(opdef, backends=("CPU", "DSP_V66", "HTP"))
     udo.add_definitions(model, {"Pkg": Collection("Pkg", "d", "1", (opdef,), tables)})
-    note = "Pkg::Gain has no type for 'x', 'y' that all its DSPs support: name the target"
+    note = "Pkg::Gain has no type for 'x', 'y' that all its DSPs support: pass a SoC"
     made, notes = quantized(model, SAMPLES)
     assert types(made, "g_op") == ([UFIXED8, UFIXED8], [UFIXED8])
     assert f"{note} (g_op)" in notes

@@ -91,17 +91,17 @@ def compare(
     dlcs = {path: executable(path) for path in paths if os.path.isfile(path) and framework_of(path) is None}
     if not dlcs:
         raise UsageError(
-            "no model is a DLC", where=", ".join(paths), fix="run `xdlc convert`, and add the DLC"
+            "none of the models is a DLC", where=", ".join(paths), fix="run `xdlc convert`, and add the DLC"
         )
     runs = list(_runs(paths, dlcs, soc))
     if len(runs) < 2:
-        fix = "name a second model, or a SoC for a quantized DLC"
-        raise UsageError("a comparison needs two models, but there is one", where=paths[0], fix=fix)
+        fix = "add a second model; or name a SoC for a quantized DLC"
+        raise UsageError("xdlc compares two or more models, but you passed one", where=paths[0], fix=fix)
     base = next(iter(dlcs.values()))
     graph = base.main
     feeds = list(islice(read_samples(samples, graph), MOST))
     if not feeds:
-        raise UsageError("the list has no samples", fix="name at least one sample")
+        raise UsageError("the list of samples is empty", fix="add at least one sample")
     outputs = [tensor.name for tensor in graph.outputs]
     inner = (
         judged_by(tensor).name for tensor in graph.outputs if judged_by(tensor) is not channels_last(tensor)

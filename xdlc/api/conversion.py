@@ -157,7 +157,7 @@ def _add_config(options: dict[str, Any], path: PathLike) -> None:
     for name, fits in (("input_dims", same), ("out_name", list(names) == config.outputs)):
         if not fits and (config.shapes if name == "input_dims" else config.outputs):
             both = f"{spell(name)} and {spell('config')}"
-            raise UsageError(f"{both} state different values", fix="use only one option")
+            raise UsageError(f"{both} state different values", fix="pass only one option")
     options |= {"input_dims": {**dims, **config.shapes}} if config.shapes else {}
     options |= {"out_name": config.outputs} if config.outputs else {}
 
@@ -192,13 +192,13 @@ def _source(
             own = {name: value for name, value in own.items() if name not in _TORCH_OPTIONS}
         elif options.keys() & {"example_inputs", "dynamic_shapes"}:
             raise UsageError(
-                "example_inputs and dynamic_shapes are for modules of PyTorch", fix="omit them for a file"
+                "a file needs no example_inputs or dynamic_shapes", fix="omit both options, or pass a module"
             )
         elif hasattr(model, "SerializeToString"):
             file, framework = _written(model, folder()), framework or "onnx"
         if not isinstance(file, str | os.PathLike):
             fix = "pass the path of a model file, a ModelProto or a PyTorch module"
-            raise UsageError(f"the path is of type {type(file).__name__}", fix=fix)
+            raise UsageError(f"the model is of type {type(file).__name__}, not a path or a model", fix=fix)
         path: PathLike = file
         options["input_dims"] = checked_dims(options["input_dims"])
         frontend = find_frontend(path, framework)
@@ -258,8 +258,8 @@ def _written(model: Any, folder: Path) -> Path:
         content = model.SerializeToString(deterministic=True)
     except Exception as error:  # what protobuf raises has had several names
         raise UsageError(
-            f"the model in memory cannot be serialized: {error}",
-            fix="write it with onnx.save, and pass the path",
+            f"ONNX cannot serialize the model in memory: {error}",
+            fix="write the model with onnx.save, and pass the path",
         ) from error
     path = folder / "model.onnx"
     path.write_bytes(content)

@@ -48,11 +48,11 @@ def cost(
     from xdlc.prepare.htp.targets import targets
 
     if vtcm and not socs:
-        raise UsageError("sizes of VTCM need a SoC", fix="name a SoC like sm8650, or omit the sizes")
+        raise UsageError("xdlc plans VTCM sizes only for a SoC", fix="name a SoC like sm8650, or omit VTCM")
     where = None if isinstance(model, Model) else os.fspath(model)
     source = executable(loaded(model), where)
     if not source.graphs:
-        raise UsageError("the model has no graph to count", where=where, fix="use the DLC of its caches")
+        raise UsageError("the file has no graph", where=where, fix="pass the DLC that the caches came from")
     plans = [
         target
         for size in dict.fromkeys(vtcm) or (None,)

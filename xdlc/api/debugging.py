@@ -57,7 +57,7 @@ def debug(
     notify, others = options.get("notify"), outer_graphs(whole)[1:]
     if others and notify is not None and options.get("graph") is None:
         listed = ", ".join(other.name for other in others)
-        notify(f"graph {graph.name!r} is compared; {spell('graph')} names another graph: {listed}")
+        notify(f"xdlc compares graph {graph.name!r}; {spell('graph')} chooses another graph: {listed}")
     named = read_samples(samples, graph, optional=next_values(source))
     most = options.get("samples_most", SAMPLES)
     stored = None if isinstance(samples, str | os.PathLike) else list(islice(named, most))
@@ -67,7 +67,7 @@ def debug(
 
     first = next(each(), None)
     if first is None:
-        raise UsageError("the list has no samples", fix="name at least one sample", code="XD205")
+        raise UsageError("the list of samples is empty", fix="add at least one sample", code="XD205")
     reference, candidate = _chosen(source, options)
     with ExitStack() as stack:
         engines = []
@@ -92,9 +92,9 @@ def debug(
             raise
         if not rows:
             raise UsageError(
-                "the engines share no tensor",
+                "the two engines have no tensor in common",
                 where=f"{engines[0].title}, {engines[1].title}",
-                fix="name two engines of one network",
+                fix="compare two engines of the same network",
             )
         outputs = tuple(tensor.name for tensor in graph.outputs)
         if isinstance(engines[1], HtpEngine) and not any(row.is_wrong for row in rows):
@@ -172,7 +172,7 @@ def _reproduce(
         if part is None or not shows(part, reproducer.WHOLE):
             smallest = reproducer.reduced(model, shows)
             if smallest is None:
-                notify("xdlc writes no reproducer: the fault needs the compared tensors as outputs of HTP")
+                notify("xdlc writes no reproducer: only the graph with more outputs shows the fault")
                 return
             part = smallest.model
         if options.get("noise"):
@@ -180,7 +180,7 @@ def _reproduce(
             if shows(noisy, reproducer.WHOLE):
                 part = noisy
             else:
-                notify("the part keeps the network's weights, because noise in their place hides the fault")
+                notify("the reproducer keeps the network's weights, because random weights hide the fault")
         inputs, name = feeds_of([tensor.name for tensor in part.main.inputs]), f"htp:{engine.soc}"
     elif isinstance(engine, HostEngine) and row is not None and not isinstance(fault, BackendError):
         parts = segments(model.main, {member.tensor for member in fault})
@@ -190,10 +190,10 @@ def _reproduce(
         expected = {row.tensor: values.pop(row.tensor)}
         inputs, name = values, "cpu" if engine.quantized else "float"
     else:
-        notify("there is nothing to reproduce: no op is wrong")
+        notify("xdlc writes no reproducer, because no op is wrong")
         return
     paths = reproducer.write(part, Path(folder), inputs, name, expected)
-    notify(f"{len(part.main)} op(s) still show the fault: {paths[0].parent}")
+    notify(f"xdlc wrote {len(part.main)} op(s) that show the fault to {paths[0].parent}")
 
 
 def _chosen(model: Model, options: DebugOptions) -> tuple[str, str]:
@@ -211,7 +211,7 @@ def _chosen(model: Model, options: DebugOptions) -> tuple[str, str]:
     if any(tensor.dtype.is_fixed for tensor in model.main.tensors.values()):
         return "float", candidate
     fix = f"name the source model by {spell('reference')}, or a SoC by {spell('soc')}"
-    raise UsageError("this machine has no engine to compare a float DLC with", fix=fix)
+    raise UsageError("xdlc needs a second engine to compare with a float DLC", fix=fix)
 
 
 def engine_of(text: str, model: Model, feeds: Values, options: DebugOptions) -> Engine:

@@ -86,8 +86,8 @@ class Submissions:
         """
         longest = threading.TIMEOUT_MAX
         if deadline is not None and not (isinstance(deadline, int | float) and 0 < deadline <= longest):
-            fix = f"give seconds, more than 0 and at most {longest:g}"
-            raise UsageError(f"deadline is {deadline!r}", fix=fix)
+            fix = f"pass a number of seconds above 0 and at most {longest:g}"
+            raise UsageError(f"deadline is {deadline!r}, not a valid number of seconds", fix=fix)
         until = None if deadline is None else time.monotonic() + deadline
         future: Future[R] = Future()
         starting = threading.Lock()
@@ -95,7 +95,7 @@ class Submissions:
         def late() -> None:
             with starting, suppress(InvalidStateError):
                 problem = f"the run did not end within its deadline of {deadline:g} s"
-                future.set_exception(BackendError(problem, fix="raise the time limit"))
+                future.set_exception(BackendError(problem, fix="pass a longer deadline"))
 
         def run() -> None:
             with starting:
@@ -217,7 +217,7 @@ class Session:
             XdlcError: As ``run`` does, for the first run that fails.  The error names the sample.
         """
         if isinstance(samples, Mapping) or not isinstance(samples, Iterable):
-            raise UsageError(f"samples is of type {type(samples).__name__}", fix="give a list: [feeds]")
+            raise UsageError(f"samples is of type {type(samples).__name__}", fix="pass a list: [feeds]")
         results = []
         for number, feeds in enumerate(samples):
             try:
@@ -281,7 +281,7 @@ class Session:
                 fix="open the model with the runtime cpu",
             )
         if not isinstance(runs, int) or runs < 1:
-            raise UsageError(f"runs is {runs!r}", fix="give a whole number of at least 1")
+            raise UsageError(f"runs is {runs!r}, not a number of runs", fix="pass a whole number from 1")
         with Profiler() as profiler:
             with self._open(self._engine_for(feeds).graph.name, profiler=profiler) as engine:
                 for _ in range(runs):

@@ -225,5 +225,5 @@ def _remove_unused(graph: Graph) -> list[str]:
 
 def _checked(text: str, most: int, where: str) -> str:
     if len(text.encode("utf-8", "surrogatepass")) > most:
-        raise UsageError(f"is longer than {most} bytes", where=where, fix="shorten it")
+        raise UsageError(f"the text is longer than {most} bytes", where=where, fix="shorten the text")
     return text

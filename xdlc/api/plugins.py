@@ -104,8 +104,8 @@ def check_plugin(
     if len(plugins) != 1 or not 1 <= nodes <= 1000:
         names = " or ".join(f"{plugin}:{candidate.__name__}" for candidate in plugins)
         raise UsageError(
-            f"{nodes} nodes of {len(plugins)} plugins cannot be tried",
-            fix=f"name {names}; try 1 to 1000 nodes",
+            f"you passed {nodes} nodes and {len(plugins)} plugins; xdlc tries 1 to 1000 nodes of one plugin",
+            fix=f"pass {names}, and a number of nodes from 1 to 1000",
         )
     report, taken = PluginReport(plugins[0].__name__), list[bool]()
 
@@ -121,7 +121,7 @@ def check_plugin(
         if name not in inputs:
             raise UsageError(f"the model has no input {name!r}", fix=choice(name, inputs))
         if min(shape, default=0) < 0 or math.prod(shape) > _MOST_ELEMENTS:
-            fix = f"give dimensions of at most {_MOST_ELEMENTS} elements"
+            fix = f"pass positive dimensions with at most {_MOST_ELEMENTS} elements"
             raise UsageError(f"{list(shape)} is not a shape of {name!r}", fix=fix)
     rng, fixed = numpy.random.default_rng(seed), dict(attributes or {})
     lists = {
@@ -156,9 +156,9 @@ def check_plugin(
             if report.nodes == nodes:
                 break
     if not report.nodes:
-        report.problems["the plugin accepted no random node: give shapes and attributes that it accepts"] += 1
+        report.problems["the plugin accepted no random node: pass valid shapes and attributes"] += 1
     elif not report.kernels and not report.problems:
-        report.problems["there is no kernel: write build_kernel or compute"] += 1
+        report.problems["the plugin has no kernel: write the method build_kernel or compute"] += 1
     return report
 
 

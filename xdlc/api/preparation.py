@@ -225,8 +225,8 @@ def link(
     from xdlc.prepare.edit import link as linked
 
     if len(models) < 2 or len(names) > len(models):
-        problem = f"{len(models)} model(s) and {len(names)} name(s) do not fit"
-        raise UsageError(problem, where="link", fix="give two models or more, and at most one name for each")
+        problem = f"you passed {len(models)} model(s) and {len(names)} name(s)"
+        raise UsageError(problem, where="link", fix="pass two models or more, and at most one name for each")
     places = [
         f"model {number}" if isinstance(each, Model) else os.fspath(each)
         for number, each in enumerate(models)
@@ -324,7 +324,7 @@ def _first_sample(source: Iterable[Any] | PathLike, model: Model) -> Mapping[str
     states = model.metadata.get("states", {})
     for sample in read_samples(source, model.main, optional=states):
         return feeds_of(model.main, with_first_values(model.main, states, sample))
-    raise UsageError("found no sample", where=spell("verify"), fix="give one sample or more", code="XD205")
+    raise UsageError("the list has no samples", where=spell("verify"), fix="add a sample", code="XD205")
 
 
 def _part(mapping: type, options: PrepareOptions) -> dict[str, Any]:

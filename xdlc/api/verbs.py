@@ -118,7 +118,7 @@ def checked_dims(dims: Mapping[str, Sequence[int]] | None) -> dict[str, tuple[in
         return None
     if not isinstance(dims, Mapping):
         fix = "give shapes by name, like {'x': (1, 3, 224, 224)}; pass tensors of a module as example_inputs"
-        raise UsageError(f"{spell('input_dims')} is of type {type(dims).__name__}", fix=fix)
+        raise UsageError(f"{spell('input_dims')} is of type {type(dims).__name__}, not a mapping", fix=fix)
     checked = {}
     for name, shape in dims.items():
         try:
@@ -126,12 +126,12 @@ def checked_dims(dims: Mapping[str, Sequence[int]] | None) -> dict[str, tuple[in
         except TypeError as error:
             raise UsageError(
                 f"{spell('input_dims')} has the shape {shape!r} for {name!r}",
-                fix="give whole numbers, like (1, 3, 224, 224)",
+                fix="pass whole numbers, like (1, 3, 224, 224)",
             ) from error
         if any(size > MAX_DIM for size in checked[name]):
             raise UsageError(
                 f"{spell('input_dims')} has the shape {list(checked[name])} for {name!r}",
-                fix=f"give dimensions of at most {MAX_DIM}, the limit of a DLC",
+                fix=f"pass dimensions of at most {MAX_DIM}, the limit of a DLC",
             )
     return checked
 
@@ -151,16 +151,16 @@ def check_type(verb: str, option: str, value: Any, kind: Any) -> None:
     kinds = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
     if isinstance(value, str) and abc.Sequence[str] in kinds and str not in kinds:
         # its letters would be read as names
-        raise UsageError(f"{option} is the string {value!r}", fix=f"give a list: {option}=[{value!r}]")
+        raise UsageError(f"{option} is the string {value!r}", fix=f"pass a list: {option}=[{value!r}]")
     if not _fits(value, kind):
         if _is_nan(value):
-            raise UsageError(f"{verb}: {option} is nan", fix="give a number, or omit the option")
+            raise UsageError(f"{verb}: {option} is nan", fix="pass a number, or omit the option")
         problem = f"{verb}: {option} is of type {type(value).__name__}"
         if callable(value) and not isinstance(value, type) and "function" in _in_words(kind):
             problem = f"{verb}: {option} does not accept the arguments that xdlc passes"
         elif isinstance(value, list | tuple | set | Mapping) and value:
             problem += ", or has an element of another type"
-        raise UsageError(problem, fix=f"give {_in_words(kind)}")
+        raise UsageError(problem, fix=f"pass {_in_words(kind)}")
 
 
 def evaluated(annotation: str, names: Mapping[str, Any]) -> Any:

@@ -77,8 +77,8 @@ def _move_states(model: Model, ports: Ports, moved: Mapping[str, Sequence[int]])
             types = {tensor.dtype, port.dtype or tensor.dtype}
             is_changed |= port.is_image or (len(types) > 1 and not all(each.is_float for each in types))
         if is_changed:
-            problem = f"{following!r} is the next value of {name!r}: both need the same layout and type"
-            fix = "request one layout and float types for both, and no image options like input_crop"
+            problem = f"{following!r} is the next value of {name!r}: the two need the same layout and type"
+            fix = "request the same layout and a float type for both, and omit image options like input_crop"
             yield ConstraintError(problem, fix=fix)
         elif name in moved:
             state["initial"] = _permuted(state.get("initial", 0), moved[name])

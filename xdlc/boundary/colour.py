@@ -54,7 +54,7 @@ def parsed(value: str | Sequence[str]) -> tuple[str, str]:
     source, target = [*words, "bgr", "bgr"][:2]
     is_image = words not in ([word] for word in _NO_IMAGE)
     if is_image and (len(words) not in (1, 2) or source in _NO_IMAGE or target not in ("bgr", "rgb", source)):
-        fix = "give the encoding of your images, then the encoding of the network, like nv12 rgb"
+        fix = "write the encoding of your images, then the encoding of the network, like nv12 rgb"
         raise UsageError(f"{' '.join(words)!r} is not a pair of colour encodings", fix=fix)
     return (source, target) if is_image and source != target else ("other", "other")
 
@@ -100,11 +100,11 @@ def decode(entry: Entry, port: Port) -> None:
     if height % 2 or width % 2:
         raise ConstraintError(
             f"{port.name!r} is {height} by {width}: {source} requires even heights and widths",
-            fix=f"pass a larger image, and crop it with {spell('input_crop')}",
+            fix=f"feed a larger image, and crop the image with {spell('input_crop')}",
         )
     if port.desired_layout is not None:
         raise ConstraintError(
-            f"{port.name!r} has no layout {port.desired_layout} for {source}: its shape is "
+            f"{port.name!r} cannot have the layout {port.desired_layout} as {source}: its shape is "
             f"{[batch, height * 3 // 2, width]}",
             fix=f"omit {spell('desired_input_layout')} {quote(port.name)}",
         )

@@ -80,7 +80,7 @@ def set_types(
         if name not in changed:
             warnings.warn(f"{spell(option)}: {name!r} is already {buffer_data_type[name]}", stacklevel=3)
     if use_float_io and "use_float_io" not in changed:
-        warnings.warn(f"{spell('use_float_io')} has no effect: no inner tensor is quantized", stacklevel=3)
+        warnings.warn(f"{spell('use_float_io')} has no effect: the graph is not quantized", stacklevel=3)
 
 
 def parsed_word(value: str) -> DType:
@@ -92,7 +92,7 @@ def parsed_word(value: str) -> DType:
     name = str(getattr(value, "__name__", value))  # numpy's types have names
     found = _WORDS.get(name) or _WORDS.get(name.lower())
     if found is None:
-        raise UsageError(f"there is no type {value!r}", fix=choice(name, _WORDS))
+        raise UsageError(f"xdlc knows no data type {value!r}", fix=choice(name, _WORDS))
     return found
 
 
@@ -150,7 +150,7 @@ def parsed(texts: Sequence[str] | str) -> dict[str, str]:
             if not mark or not name:
                 raise UsageError(
                     f"{spell('buffer_data_type')} {part!r} is not of the form name=type",
-                    fix="write for instance x=float32",
+                    fix="write NAME=TYPE, like x=float32",
                 )
             if types.setdefault(name, kind) != kind:
                 option = spell("buffer_data_type")
@@ -161,7 +161,7 @@ def parsed(texts: Sequence[str] | str) -> dict[str, str]:
 def _check_numbers(graph: Graph, port: Tensor, wanted: DType) -> None:
     if not (port.dtype.is_fixed or port.dtype.is_float):
         raise ConstraintError(
-            f"{port.name!r} holds {port.dtype}, which {wanted} cannot store",
+            f"{port.name!r} holds {port.dtype}, but {wanted} cannot store all its values",
             where=f"graph {graph.name!r}",
             fix=f"keep the type {port.dtype}",
         )
@@ -255,7 +255,7 @@ def _in_other_steps(fixed: Tensor, encoding: ScaleOffset, dtype: DType) -> Scale
     scale = (high - low) / steps
     if not 0 < scale < math.inf:
         raise ConstraintError(
-            f"the encoding has the scale {encoding.scale:g}, so its range is empty",
+            f"the encoding has the scale {encoding.scale:g}, so the range of the tensor is empty",
             where=f"tensor {fixed.name!r}",
             fix="quantize the model again",
         )

@@ -106,9 +106,9 @@ def split(graph: Graph, port: Tensor) -> Tensor:
     is_input = port in graph.inputs
     if (port in graph.outputs) == is_input or (port.producer is None) != is_input:
         raise ConstraintError(
-            f"{port.name!r} is both input and output, so it cannot be converted",
+            f"{port.name!r} is both input and output, so xdlc cannot change its type or layout",
             where=f"graph {graph.name!r}",
-            fix="omit the options that change it",
+            fix="omit the options that change this tensor",
         )
     name = graph.unique_name(f"{port.name}_inner")
     inner = Tensor(name, port.shape, port.dtype, port.encoding, dynamic_axes=port.dynamic_axes)

@@ -62,7 +62,7 @@ def read(path: str | os.PathLike[str], *, has_sections: bool) -> Config:
         ModelError: If it is not of that form; a ProblemList of all that is wrong.
     """
     if not isinstance(path, str | os.PathLike):
-        raise UsageError(f"the path is of type {type(path).__name__}", fix="give the path of a YAML file")
+        raise UsageError(f"the path is of type {type(path).__name__}", fix="pass the path of a YAML file")
     scope = Scope(os.fspath(path))
     root = Node(_loaded(Path(path), scope.where))
     config = Config([], {}, [])
@@ -100,7 +100,7 @@ def _add(entry: Node, table: dict[str, Any], is_input: bool | None, scope: Scope
                 raise ValueError
             config.requests.append(Request(where, name, is_input, "quantization", ScaleOffset(scale, offset)))
         except ValueError:
-            text = f"Scale (above 0) and Offset (a whole number) require each other, without {_UNDEFINED}"
+            text = f"Scale (above 0) and Offset (a whole number) need each other, and exclude {_UNDEFINED}"
             scope.report(entry.path, text, "write both, like Scale: 0.0078125 and Offset: -128, or omit both")
     shape = values.pop("shape", "").strip("[]()").replace(" ", "")
     if shape:
@@ -156,17 +156,17 @@ def _loaded(path: Path, where: str) -> Any:
     fix = "start from the file that `--dump_custom_io_config_template` or `--dump_config_template` writes"
     try:
         if len(content) > MOST_BYTES:
-            raise yaml.YAMLError(f"it has more than {MOST_BYTES} bytes")
+            raise yaml.YAMLError(f"the file has more than {MOST_BYTES} bytes")
         depth = 0
         for event in yaml.parse(content, Loader=yaml.BaseLoader):
             depth += isinstance(event, yaml.CollectionStartEvent)
             depth -= isinstance(event, yaml.CollectionEndEvent)
             if depth > MOST_DEPTH or isinstance(event, yaml.AliasEvent):
-                raise yaml.YAMLError("it has aliases, or is nested too deeply")
+                raise yaml.YAMLError("the file has YAML aliases, or is nested too deeply")
         return yaml.load(content, Loader=_Loader)
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         text = " ".join(str(error).split())
-        raise ModelError(f"is not a YAML file with requests: {text}", where=where, fix=fix) from error
+        raise ModelError(f"is not a YAML file of settings: {text}", where=where, fix=fix) from error
 
 
 def template(model: Model, *, has_sections: bool = False) -> str:

@@ -32,7 +32,7 @@ def parsed(value: str) -> str:
     """
     found = str(value).upper()
     if found not in WORDS:
-        raise UsageError(f"there is no layout {value!r}", fix=choice(found, WORDS))
+        raise UsageError(f"xdlc knows no layout {value!r}", fix=choice(found, WORDS))
     return found
 
 
@@ -64,8 +64,8 @@ def stated(tensor: Tensor, port: Port, noted: str | None, assumed: str | None, n
     _check_rank(tensor, port.layout)
     if noted is not None and noted != port.layout:
         option = "desired_input_layout" if port.is_input else "desired_output_layout"
-        advice = f"{spell(option)} sets the layout for your application"
-        notify(f"{tensor.name!r} has layout {port.layout} by the option, but {noted} by the model; {advice}")
+        advice = f"{spell(option)} sets the layout that your application uses"
+        notify(f"{tensor.name!r} has layout {port.layout} in your option, but {noted} in the model; {advice}")
     return port.layout
 
 
@@ -108,7 +108,7 @@ def order(tensor: Tensor, have: str | None, want: str) -> tuple[int, ...]:
     _check_rank(tensor, want)
     if isinstance(tensor.encoding, AxisScaleOffset):
         raise ConstraintError(
-            f"{tensor.name!r} has a scale per channel in this layout", fix="keep the layout"
+            f"{tensor.name!r} has a scale per channel, which fixes its layout", fix="keep the layout"
         )
     if have is None:
         raise ConstraintError(

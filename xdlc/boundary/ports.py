@@ -122,7 +122,7 @@ def requests(options: BoundaryOptions) -> tuple[list[Request], list[Request]]:
             ]
         else:
             problem = f"{spell(name)} is of type {type(values).__name__}"
-            problems.append(UsageError(problem, fix="give a mapping {name: value}"))
+            problems.append(UsageError(problem, fix="pass a mapping {name: value}"))
     custom: list[Request] = []
     if "config" in options or "custom_io" in options:
         from xdlc.boundary import files  # loads a reader of YAML
@@ -205,7 +205,7 @@ def _choose(given: list[Request], chosen: dict[tuple[str, str], Request], proble
     for request in given:
         other = chosen.setdefault((request.name, request.field), request)
         if other.value != request.value:
-            problem = f"{request.name!r} has two values: {request.value}, but {other.value} by {other.where}"
+            problem = f"{request.name!r} has two values: {request.value}, and {other.value} by {other.where}"
             problems.append(UsageError(problem, where=request.where, fix="keep one value"))
 
 
@@ -228,7 +228,7 @@ def _preserve(
         kind, *names = str(text).replace(",", " ").split() or [""]
         if kind not in ("", *_PRESERVED):
             fix = "write layout or datatype, then names of inputs and outputs, or omit the option"
-            raise UsageError(f"{option} cannot keep {kind!r}", fix=fix)
+            raise UsageError(f"{option} can keep layout or datatype, not {kind!r}", fix=fix)
         raise_all([_unknown(name, option, port_names) for name in names if name not in port_names])
         fields = [field for each in _PRESERVED if kind in ("", each) for field in _PRESERVED[each]]
         dropped += [chosen.pop((name, field), None) for name in names or port_names for field in fields]
@@ -236,7 +236,7 @@ def _preserve(
     for where in dict.fromkeys(request.where for request in dropped if request):
         notify(f"{option} overrides {where}")
     if not any(dropped):
-        notify(f"{option} has no effect: xdlc keeps types unless the source quantizes them")
+        notify(f"{option} has no effect, because no other option changes layouts or types")
     return kept
 
 
@@ -250,7 +250,7 @@ def _contradictions(port: Port) -> list[XdlcError]:
     problem, dtype = None, port.dtype
     if port.kind == "opaque" and (port.is_image or port.desired_layout or port.dtype):
         problem, fix = (
-            "is opaque, but other options change it",
+            "is opaque, but other options change this input",
             "omit the type opaque, or the options that change the input",
         )
     elif port.quantization and not (dtype and (dtype.is_fixed or (dtype.is_integer and dtype.bits <= 16))):

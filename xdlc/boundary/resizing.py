@@ -56,8 +56,8 @@ def parsed_resize(value: str | Sequence[Any]) -> Resize:
     mode = words.pop() if len(words) > 2 else "bilinear"
     size = _whole(words, 1)
     if len(size) != 2 or mode not in _OPS:
-        fix = "give height, width and a mode (bilinear or nearest), like 480,640 nearest"
-        raise UsageError(f"{value!r} is not a size and a mode", fix=fix)
+        fix = "write height, width and a mode (bilinear or nearest), like 480,640 nearest"
+        raise UsageError(f"{value!r} is not a height, a width and a mode", fix=fix)
     return Resize(*size, mode)
 
 
@@ -74,8 +74,8 @@ def parsed_crop(value: str | Sequence[int]) -> Crop:
     words = _words(value)
     size, start = _whole(words[-2:], 1), _whole(words[:-2], 0)
     if len(size) != 2 or len(start) != len(words) - 2 or len(start) not in (0, 2):
-        fix = "give height and width of your image, like 480,640, or top, left, height and width"
-        raise UsageError(f"{value!r} is not a size of an image", fix=fix)
+        fix = "write height and width of your image, like 480,640, or top, left, height and width"
+        raise UsageError(f"{value!r} is not a height and a width of an image", fix=fix)
     return Crop(*size, (start[0], start[1]) if start else None)
 
 
@@ -136,7 +136,7 @@ def crop(entry: Entry, port: Port) -> None:
         raise ConstraintError(
             f"{spell('input_crop')} {quote(port.name)}: {height}x{width} from row {top}, column "
             f"{left} exceeds your image of {cropped.height}x{cropped.width}",
-            fix="give a larger height and width of your image, or a smaller top and left",
+            fix="write a larger height and width, or a smaller top and left",
         )
     entry.open()
     tensor.shape = (batch, cropped.height, cropped.width, channels)

@@ -37,7 +37,7 @@ def parsed(value: str | float | Sequence[float]) -> tuple[float, ...]:
     except (TypeError, ValueError):
         numbers = numpy.asarray([numpy.nan])
     if not 0 < numbers.size <= _MOST or not (abs(numbers) < _LARGEST).all():
-        fix = "give one number, or a number for each channel, like 123.7,116.3,103.5"
+        fix = "write one number, or a number for each channel, like 123.7,116.3,103.5"
         raise UsageError(f"{value!r} is not a list of finite numbers", fix=fix)
     return tuple(numbers.tolist())
 
@@ -82,7 +82,7 @@ def _constant(entry: Entry, name: str, numbers: Sequence[float], neutral: float)
             raise ConstraintError(
                 f"{spell(f'input_{name}')} has {len(numbers)} numbers, but {port.name!r} has "
                 f"{len(order)} channels",
-                fix="give one number, or a number for each channel",
+                fix="write one number, or a number for each channel",
             )
         shape = [-1] + [1] * (port.rank - 1 - axis)
         held = dict(zip(order, numbers, strict=True))

@@ -174,8 +174,8 @@ class _Reader:
         elif self.before and not self.is_option(self.before):
             pass  # a value of a flag that is reported already
         elif self.named and (self.is_word or not self.before):
-            problem = f"two files are named: {self.named} and {word}"
-            self.problems.append(UsageError(problem, fix=f"name one {self.source and self.source.metavar}"))
+            problem = f"you passed two files: {self.named} and {word}"
+            self.problems.append(UsageError(problem, fix=f"pass one {self.source and self.source.metavar}"))
         else:
             self.problems.append(usage_errors.left_over(word, self.before, self.known))
 

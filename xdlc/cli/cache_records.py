@@ -190,7 +190,7 @@ def _facts(cache: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield from _noted_lines(cache)
     else:
         yield "size", size
-        yield "listed", "no: the metadata lacks the cache, so the vendor's runtime does not find it"
+        yield "listed", "no: the metadata lacks the cache, so the vendor's runtime does not find the cache"
     for weights in cache["shared_weights"]:
         size = "missing from the file" if weights["bytes"] is None else text.size(weights["bytes"])
         yield "shares", f"{text.clean(weights['record'])}: {size}"

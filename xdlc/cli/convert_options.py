@@ -48,7 +48,7 @@ _RESULT: tuple[Callable[..., Any], ...] = (
         is_flag=False,
         flag_value="info",
         help="Write no DLC. info: list every problem of the model, and the ops that a DLC would have. debug: "
-        "also list the result of each source node.  [default without a value: info]",
+        "also list the ops of each source node.  [default without a value: info]",
     ),
     click.option(
         "--soc",
@@ -73,8 +73,8 @@ _RESULT: tuple[Callable[..., Any], ...] = (
 )
 _HELP = """Convert {models} into a DLC.
 
-xdlc prints inputs, outputs and inserted ops. Inputs and outputs keep the model's
-names. They also keep the model's layouts and data types, unless a flag changes them.
+The DLC keeps the names, layouts and data types of the model's inputs and outputs. Flags
+like --desired-input-layout change layouts and types. xdlc prints inputs, outputs and the ops that xdlc adds.
 """
 
 
@@ -112,7 +112,7 @@ def converter_tool(name: str, *importers: Frontend) -> Tool:
         if has_next() and (dry_run is not None or any(templates)):
             notice("flags of quantizing have no effect, because xdlc writes no DLC")
         if dry_run is not None and any(templates):
-            raise UsageError("a dry run writes no template", fix="omit --dry-run")
+            raise UsageError("a dry run writes no template", fix="omit --dry-run, or omit the template flag")
         if dry_run is not None:
             _dry_run(path, soc, report, every_node=dry_run == "debug", with_cost=with_cost, options=options)
             return
@@ -154,7 +154,7 @@ def _framework(source: Path, importers: Sequence[Frontend]) -> str | None:
         content = recognize(source)
         if content is DLC:
             path = quote(str(source))
-            fix = f"quantize it: xdlc quantize {path} -l samples.txt; or look at it: xdlc info {path}"
+            fix = f"quantize the DLC: xdlc quantize {path} -l samples.txt; or show it: xdlc info {path}"
             raise UsageError("is a DLC already", where=str(source), fix=fix, code="XD209")
         if not importers:
             return None
@@ -228,7 +228,7 @@ def _write_templates(source: Path, targets: Sequence[Path | None], options: dict
     for name in sorted(
         {name for name in stated(options) if name in options_of(BoundaryOptions) and name not in _SOURCE}
     ):
-        notice(f"the file omits {spell(name)}, because it describes the source model")
+        notice(f"the template omits {spell(name)}, because this option describes the source model")
         del options[name]
     model = api.convert(source, notify=notice, **options)
     for has_sections, target in zip((False, True), targets, strict=True):
@@ -268,7 +268,7 @@ def _dry_run(
         replace_text(target, (as_csv if target.suffix == ".csv" else as_json)(report))
         written(target)
     if with_cost and report.exit_code:
-        notice("--cost has no effect: the model has problems")
+        notice("--cost has no effect, because the model has problems")
     elif with_cost:
         with bars.steps("compiling") as step:
             cost = api.cost(models[0], [soc] if soc is not None else (), step=step)

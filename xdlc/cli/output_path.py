@@ -137,7 +137,7 @@ def paths_of(names: Iterable[str], what: str, suffix: str = "") -> dict[str, Pat
 def _clash(what: str, one: str, other: str) -> UsageError:
     return UsageError(
         f"the {what}s {one!r} and {other!r} would overwrite each other",
-        fix="rename one of them in the source model",
+        fix="rename one of the two in the source model",
     )
 
 

@@ -83,9 +83,9 @@ def distinct_names(_ctx: click.Context, _param: click.Parameter, value: tuple[st
     names = [name for text in value for name in text.split(",")]
     for name in names:
         if not name:
-            raise BadValue("a name is empty", "separate names by one comma")
+            raise BadValue("a name is empty", "separate names by one comma, like a,b")
         if names.count(name) > 1:
-            raise BadValue(f"{name!r} is given twice", "give each name once")
+            raise BadValue(f"{name!r} is given twice", "write each name once")
     return tuple(names)
 
 
@@ -121,7 +121,7 @@ def dims(pairs: Iterable[tuple[str, str]], *, least: int = 0) -> dict[str, tuple
                 "write a whole number for each dimension, with commas and no blanks, like 1,3,224,224",
             )
         if name in shapes:
-            raise BadValue(f"{name!r} is given twice", "give each input one shape")
+            raise BadValue(f"{name!r} is given twice", "write one shape for each input")
         shapes[name] = parts
     return shapes
 
@@ -135,7 +135,7 @@ def dims_of(names: Sequence[str], shapes: Sequence[str]) -> dict[str, tuple[int,
     if len(names) != len(shapes):
         raise UsageError(
             f"--input-name is given {len(names)} times, --input-dimensions {len(shapes)} times",
-            fix="give both for each input: --input-name NAME --input-dimensions 1,3,224,224",
+            fix="write both flags for each input: --input-name NAME --input-dimensions 1,3,224,224",
         )
     return dims(zip(names, shapes, strict=True))
 
@@ -210,7 +210,7 @@ def paths(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) 
     for text in value:
         files += [text] if Path(text).is_file() else [part.strip() for part in text.split(",")]
     if not all(files):
-        raise BadValue("a path is empty", "separate paths by one comma")
+        raise BadValue("a path is empty", "separate paths by one comma, like a.json,b.json")
     return tuple(files)
 
 

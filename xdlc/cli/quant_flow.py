@@ -44,8 +44,8 @@ def _steps(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
     try:
         return None if value is None else tuple(int(word, 0) for word in value.replace(",", " ").split())
     except ValueError:
-        fix = "give the smallest and the largest step around zero, like -0x80,0x7F or -128,127"
-        raise params.BadValue(f"{value!r} is not a range of steps", fix) from None
+        fix = "write a negative and a positive integer, like -0x80,0x7F or -128,127"
+        raise params.BadValue(f"{value!r} is not a range of stored integers", fix) from None
 
 
 _RESULTS = (
@@ -59,7 +59,7 @@ _RESULTS = (
         "--report-list",
         type=params.INPUT_FILE,
         metavar="FILE",
-        help="Measure accuracy on these samples. xdlc does not calibrate with them.  [default: every fifth "
+        help="Measure accuracy on these samples, without calibrating with them.  [default: every fifth "
         "calibration sample]",
     ),
     click.option(
@@ -68,14 +68,14 @@ _RESULTS = (
         is_flag=False,
         flag_value=BESIDE,
         metavar="FILE",
-        help="Write all encodings as JSON.  [default without a value: to the result's name_encoding.json]",
+        help="Write all encodings as JSON.  [default without a value: <output>_encoding.json]",
     ),
     click.option(
         "--encoding-version",
         type=click.Choice(VERSIONS),
         default="1.0.0",
         show_default=True,
-        help="Write the JSON of --export-encodings in this version of its form.",
+        help="Write the file of --export-encodings in this version of AIMET's format.",
     ),
 )
 
@@ -165,7 +165,7 @@ def quantized(request: Request, flags: Mapping[str, Any]) -> tuple[Model, list[s
         model = api.executable(request.source)
         if any(tensor.dtype.is_fixed for op in model.main.ops for tensor in op.outputs):
             _announce_lost(request.source, model.records)
-            return model, ["the model is already quantized; xdlc keeps its encodings"], []
+            return model, ["the model is already quantized; xdlc keeps the encodings of the model"], []
     warnings: list[str] = []
     judgement: list[Judgement] = []
     phrase = partial(in_command, command_line())

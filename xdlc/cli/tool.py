@@ -124,7 +124,7 @@ class Tool(click.Command):
             _give_up(
                 ctx,
                 f"internal error: {type(error).__name__}: {error}\n"
-                f"  fix: report this bug of xdlc {__version__}, with the output of --debug",
+                f"  fix: report this bug of xdlc {__version__}, and add the output of --debug",
                 EXIT_INTERNAL,
             )
 

@@ -130,7 +130,7 @@ def package_lines(packages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         if "problem" in package:
             yield f"  definitions cannot be read: {text.clean(package['problem'])}"
         elif not package["definition"]:
-            yield "  the DLC has no definitions of this package: these lines describe its ops in the model"
+            yield "  the DLC has no definitions of this package; these lines describe its ops in the model"
         yield from text.table(("type", "ops", "cores"), list(map(_row, package["types"])), (28, 5))
         for held in package["types"]:
             yield from _type(held)

@@ -25,7 +25,11 @@ def unknown(name: str, options: dict[str, click.Option], listed: str = "--help")
     return UsageError(
         f"no option {name!r}",
         fix=_apart(name, options)
-        or (f"write it whole: {', '.join(whole)}" if name.startswith("--") and 1 < len(whole) < 7 else "")
+        or (
+            f"write one whole name: {', '.join(whole)}"
+            if name.startswith("--") and 1 < len(whole) < 7
+            else ""
+        )
         or nearest_option(name, list(options))
         or f"see {listed} for the options",
         code="XD201",
@@ -40,7 +44,7 @@ def left_over(word: str, before: str, known: Mapping[str, click.Option]) -> Usag
     if option is not None and option.is_flag:
         return UsageError(f"{before} accepts no value, found {word!r}", fix=f"write {before} alone")
     fix = f"omit {word}" if option is None else f"write {_form(option)}"
-    return UsageError(f"{word!r} is one value too many for {before}", fix=fix)
+    return UsageError(f"{word!r} is an extra value for {before}", fix=fix)
 
 
 def _apart(name: str, options: dict[str, click.Option]) -> str | None:

@@ -102,7 +102,7 @@ class Entry:
         if self.kind == REFUSED:
             return f"{self.text}; {self.fix}" if self.text else self.fix
         values = ", ".join(f"{value}: {words or 'the default'}" for value, words in self.by_value.items())
-        return f"{values or self.text}{' of the tool that runs then' if self.kind == LATER else ''}"
+        return f"{values or self.text}{' of the tool that runs next' if self.kind == LATER else ''}"
 
     def error(self) -> UsageError:
         """Return the error of a refused flag."""
@@ -182,7 +182,7 @@ def missing(name: str) -> UsageError | None:
     if "missing" not in section:
         return None
     reason, fix = section["missing"]
-    return UsageError(f"{name} has no counterpart: {reason}", fix=fix, code="XD207")
+    return UsageError(f"{name} has no counterpart in xdlc: {reason}", fix=fix, code="XD207")
 
 
 def lacking(flag: str) -> list[str]:

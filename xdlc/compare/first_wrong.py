@@ -355,7 +355,7 @@ def wrong_together(
             low = high = middle
     output = min(spoiled, key=lambda entry: spoiled[entry])
     reason = (
-        f"wrong together with ops next to it: {output!r} is at {spoiled[output]:.1f} dB without other outputs"
+        f"wrong together with neighbours: {output!r} is at {spoiled[output]:.1f} dB without other outputs"
     )
     return replace(rows[low], fault=reason)
 

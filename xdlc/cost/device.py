@@ -243,7 +243,7 @@ def _reason(
         stored = weights // 2 if is_float else weights  # HTP computes in float16
         if stored and loaded > 2 * stored:
             return f"reads {size(loaded)} for weights of {size(stored)}: HTP pads channels to {_BLOCK}"
-        halved = "; 8-bit weights halve it" if is_float else ""
+        halved = "; 8-bit weights need half" if is_float else ""
         return f"reads {size(loaded)} of weights from DRAM{halved}"
     if strided and 2 * strided >= traffic.vtcm:
         return f"moves {size(strided)} to rearrange its input for the stride{rounded}"
@@ -290,7 +290,7 @@ def _notes(ops: Sequence[OpCost], soc: Soc) -> list[str]:
         why = (
             f"HMX of v{soc.arch} has no floats, and floats have 32 bits; quantize the network"
             if soc.arch == NO_FLOATS
-            else "the vector unit computes all of it"
+            else "the vector unit computes all ops"
         )
         notes.append(f"no kernel runs on HMX, the matrix unit: {why}")
     spilling = [op for op in ops if op.spilled]

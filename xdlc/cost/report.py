@@ -131,7 +131,7 @@ class CostReport:
             ConstraintError(
                 f"moves {cost.traffic.dram:,} bytes from and to DRAM, more than {max_dram:,}",
                 where=f"graph {cost.graph!r}: {cost.soc}, {cost.vtcm_mb} MB of VTCM",
-                fix=f"start with op {cost.dearest()[0].op!r}: {cost.dearest()[0].reason}",
+                fix=f"change op {cost.dearest()[0].op!r}: {cost.dearest()[0].reason}",
                 code="XD108",
             )
             for cost in self.devices

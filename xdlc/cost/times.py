@@ -240,13 +240,13 @@ def milliseconds(cost: DeviceCost, graph: Graph) -> Milliseconds | str:
     of_soc = [fit for fit in fits().fits if fit.soc == cost.soc]
     if not of_soc:
         socs = ", ".join(sorted({fit.soc for fit in fits().fits}))
-        return f"times exist for {socs}, not for {cost.soc}"
+        return f"xdlc has times for {socs}, not for {cost.soc}"
     fit = next((fit for fit in of_soc if fit.precision == kind), None)
     if fit is None:
         kinds = ", ".join(fit.precision for fit in of_soc)
-        return f"the graph is {kind}; times for {cost.soc} exist for {kinds}"
+        return f"the graph is {kind}; for {cost.soc} xdlc has times of {kinds}"
     if cost.vtcm_mb != fit.vtcm_mb:
-        return f"times exist for {fit.vtcm_mb} MB of VTCM, not {cost.vtcm_mb}"
+        return f"xdlc has times for {fit.vtcm_mb} MB of VTCM, not for {cost.vtcm_mb}"
     own, beyond = features(cost, graph), 0.0
     for name, (least, most) in fit.ranges.items():
         if not least <= own[name] <= most:

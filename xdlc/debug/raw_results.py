@@ -42,9 +42,9 @@ class RawResults:
         self.names: Collection[str] = [tensor.name for tensor in tensors if self._path(tensor, 0) is not None]
         if not self.names:
             raise UsageError(
-                "has no raw file for any tensor of the DLC",
+                "the folder has no raw file for any tensor of the DLC",
                 where=folder,
-                fix="name the folder that holds Result_0, written with all tensors as outputs",
+                fix="pass the folder that holds Result_0, from a run that wrote all tensors",
             )
 
     def values(self, feeds: Values, names: Sequence[str], sample: int = 0) -> dict[str, Array]:
@@ -73,8 +73,8 @@ class RawResults:
         path = self._path(tensor, sample)
         if path is None:
             where = str(self._folder / f"Result_{sample}")
-            fix = "use as many samples as results"
-            raise UsageError(f"has no tensor {tensor.name!r}", where=where, fix=fix)
+            fix = "pass one sample for each result"
+            raise UsageError(f"the results have no tensor {tensor.name!r}", where=where, fix=fix)
         own = tensor.dtype.numpy
         is_native = path.name.endswith("_native.raw")
         data = read_bytes(path, 8 * tensor.size)

@@ -133,7 +133,7 @@ class SourceEngine(Served):
                 raise BackendError(
                     f"the framework {error.how}{error.tail}",
                     where=self._path,
-                    fix="run the model without xdlc",
+                    fix="run the model in the framework, without xdlc",
                 ) from error
             return {**answer, "results": content.read_arrays(file, answer.get("arrays", []))}
 

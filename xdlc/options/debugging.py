@@ -26,7 +26,7 @@ class DebugOptions(TypedDict, total=False):
     candidate: Annotated[
         PathLike | None,
         Option(
-            "Compare this engine with the reference. The forms are as for {reference}.",
+            "Compare this engine with the reference. Name the engine as in {reference}.",
             default_text="htp with {soc}, else cpu",
             metavar="ENGINE",
         ),
@@ -58,8 +58,8 @@ class DebugOptions(TypedDict, total=False):
     metric: Annotated[
         Callable[[Any, Any], float] | str | None,
         Option(
-            "Compute another figure for each tensor: FUNCTION(reference, candidate) of two arrays returns a "
-            "number. xdlc executes FILE.py.",
+            "Also compute your own figure of each tensor: FUNCTION(reference, candidate) reads two arrays "
+            "and returns a number. xdlc executes FILE.py.",
             metavar="FILE.py:FUNCTION",
         ),
     ]
@@ -72,7 +72,7 @@ class DebugOptions(TypedDict, total=False):
     memory: Annotated[
         int,
         Option(
-            "Use at most this many MiB of memory for the values of tensors.",
+            "Use at most this many MiB of memory for tensors.",
             default=MEMORY,
             limits=(1, 1 << 20),
             metavar="MIB",
@@ -89,7 +89,7 @@ class DebugOptions(TypedDict, total=False):
     noise: Annotated[
         bool,
         Option(
-            "Replace the weights in the files of {reproducer} with random numbers, if the error stays.",
+            "Replace the weights in the files of {reproducer} with random numbers that show the error.",
             default=False,
         ),
     ]

@@ -48,29 +48,31 @@ class BoundaryOptions(TypedDict, total=False):
     ]
     desired_input_layout: Annotated[
         Mapping[str, str],
-        Option(f"Set the layout in which callers feed an input, {_LAYOUT}.", metavar="NAME LAYOUT"),
+        Option(f"Set the layout that an input has in the DLC, {_LAYOUT}.", metavar="NAME LAYOUT"),
     ]
     output_layout: Annotated[
         Mapping[str, str],
-        Option("State the layout that an output has in the source model.", metavar="NAME LAYOUT"),
+        Option(f"State the layout that an output has in the source model, {_LAYOUT}.", metavar="NAME LAYOUT"),
     ]
     desired_output_layout: Annotated[
-        Mapping[str, str], Option("Set the layout in which callers fetch an output.", metavar="NAME LAYOUT")
+        Mapping[str, str],
+        Option(f"Set the layout that an output has in the DLC, {_LAYOUT}.", metavar="NAME LAYOUT"),
     ]
     input_dtype: Annotated[
         Mapping[str, Any],  # numpy's types have names, too
         Option(
-            "Set the data type in which callers feed an input, like uint8, float16 or int32.",
+            "Set the data type that an input has in the DLC, like uint8, float16 or int32.",
             metavar="NAME TYPE",
         ),
     ]
     output_dtype: Annotated[
-        Mapping[str, Any], Option("Set the data type in which callers fetch an output.", metavar="NAME TYPE")
+        Mapping[str, Any],
+        Option("Set the data type that an output has in the DLC, like float16.", metavar="NAME TYPE"),
     ]
     input_type: Annotated[
         Mapping[str, str],
         Option(
-            "Set the kind of an input: image, default, or opaque. xdlc passes an opaque input on unchanged.",
+            "Set the kind of an input: image, default, or opaque. xdlc never changes an opaque input.",
             metavar="NAME KIND",
             flags=("-t", "--input-type"),
         ),
@@ -78,8 +80,8 @@ class BoundaryOptions(TypedDict, total=False):
     input_encoding: Annotated[
         Mapping[str, Words],
         Option(
-            "Set the colour encoding that callers feed, and the encoding that the network needs. Encodings "
-            "are bgr, rgb, rgba, argb32, nv21, nv12, time_series and other.",
+            "Set the colour encoding of the images that you feed, and the encoding that the network needs. "
+            "Encodings are bgr, rgb, rgba, argb32, nv21, nv12, time_series and other.",
             metavar="NAME IN [OUT]",
             flags=("-e", "--input-encoding"),
         ),
@@ -97,16 +99,16 @@ class BoundaryOptions(TypedDict, total=False):
     input_resize: Annotated[
         Mapping[str, str | Sequence[Any]],
         Option(
-            "Set the height and width of the caller's images. The DLC resizes the images to the network's "
-            "size, in the mode bilinear or nearest.",
+            "Set the height and width of the images that you feed. The DLC resizes the images to the "
+            "network's size, in the mode bilinear or nearest.",
             metavar="NAME H,W [MODE]",
         ),
     ]
     input_crop: Annotated[
         Mapping[str, str | Sequence[int]],
         Option(
-            "Set the height and width of the caller's images: the network gets the centre of each image. "
-            "T,L,H,W: the network gets the part that begins at row T and column L.",
+            "Set the height and width of the images that you feed. H,W: the DLC crops the centre of each "
+            "image. T,L,H,W: the DLC crops the part that begins at row T and column L.",
             metavar="NAME H,W",
         ),
     ]
@@ -127,9 +129,7 @@ class BoundaryOptions(TypedDict, total=False):
     ]
     config: Annotated[
         PathLike,
-        Option(
-            "Read the settings of inputs and outputs from this YAML file, in the form of qairt-converter."
-        ),
+        Option("Read the settings of inputs and outputs from this YAML file, in qairt-converter's format."),
     ]
 
 
@@ -169,7 +169,7 @@ class ConvertOptions(BoundaryOptions, SymbolOptions, total=False):
     batch: Annotated[
         int | None,
         Option(
-            "Set the first dimension of all inputs.",
+            "Set the batch size: the first dimension of all inputs.",
             limits=(1, MAX_DIM),
             metavar="N",
             flags=("-b", "--batch"),
@@ -191,8 +191,8 @@ class ConvertOptions(BoundaryOptions, SymbolOptions, total=False):
     unroll_loops: Annotated[
         int,
         Option(
-            "Unroll loops of known length up to this many iterations; 0 unrolls no loop. HTP cannot run "
-            "loops.",
+            "Unroll loops that run a constant number of times, at most this many; 0 unrolls no loop. HTP "
+            "cannot run loops.",
             default=UNROLL_LOOPS,
             limits=(0, None),
             metavar="N",
@@ -201,9 +201,9 @@ class ConvertOptions(BoundaryOptions, SymbolOptions, total=False):
     random: Annotated[
         str | None,
         Option(
-            "Turn the model's random numbers into inputs of the DLC. A notice lists them.",
+            "Turn the model's random numbers into inputs of the DLC. A notice lists these inputs.",
             choices=("as-input",),
-            default_text="the host draws the numbers, or xdlc refuses the model",
+            default_text="the CPU draws the numbers, or xdlc stops with an error",
         ),
     ]
     udo_config_paths: Annotated[
@@ -216,7 +216,7 @@ class ConvertOptions(BoundaryOptions, SymbolOptions, total=False):
     op_package_config: Annotated[
         Paths,
         Option(
-            "Read UDO definitions, like {udo_config_paths}. QNN's converters use this name.",
+            "Read UDO definitions, as {udo_config_paths} does. QNN's converters use this name.",
             flags=("-opc", "--op-package-config"),
         ),
     ]
@@ -245,7 +245,7 @@ class ConvertOptions(BoundaryOptions, SymbolOptions, total=False):
     ]
     no_plugins: Annotated[bool, Option("Ignore the plugins of installed packages.", default=False)]
     disable_batchnorm_folding: Annotated[
-        bool, Option("Do not fold Batchnorm into convolutions.", default=False)
+        bool, Option("Keep Batchnorm ops instead of merging them into convolutions.", default=False)
     ]
     weights: Weights
     framework: Annotated[
@@ -257,9 +257,7 @@ class ConvertOptions(BoundaryOptions, SymbolOptions, total=False):
     ]
     dynamic_shapes: Annotated[
         Any,
-        Option(
-            "Keep these dimensions of a PyTorch module dynamic, in the form that torch.export.export reads."
-        ),
+        Option("Keep these dimensions of a PyTorch module dynamic, as torch.export.export does."),
     ]
 
 
@@ -269,7 +267,7 @@ class AnnotateOptions(TypedDict, total=False):
     quantization_overrides: Annotated[
         PathLike | Mapping[str, Any] | None,
         Option(
-            "Store the encodings of this JSON file, in the vendor's form or in AIMET's versions 0.4 to 2.0.",
+            "Store the encodings of this JSON file, in the vendor's format or AIMET's versions 0.4 to 2.0.",
             metavar="FILE",
         ),
     ]
@@ -280,7 +278,12 @@ class AnnotateOptions(TypedDict, total=False):
     ]
     remove_unused_inputs: Annotated[bool, Option("Remove inputs that no op reads.", default=False)]
     float_bitwidth: Annotated[
-        int, Option("Use this many bits for floats between inputs and outputs.", default=32, choices=(32, 16))
+        int,
+        Option(
+            "Use this many bits for floats inside the graph; inputs and outputs keep their types.",
+            default=32,
+            choices=(32, 16),
+        ),
     ]
     model_version: Annotated[
         str | None, Option("Store this text of up to 64 bytes as the version of the network.", metavar="TEXT")
@@ -361,17 +364,17 @@ class CompileOptions(TypedDict, total=False):
         bool,
         Option(
             "If HTP does not support all ops, compile the largest parts that HTP supports. The CPU runs the "
-            "remaining ops, and tensors between parts become outputs. xdlc always divides branches and loop "
-            "bodies.",
+            "remaining ops, and tensors between parts become outputs. Branches and loop bodies need no "
+            "option.",
             default=False,
         ),
     ]
     verify: Annotated[
         bool | PathLike | Sequence[Any],
         Option(
-            "Run each cache on the emulation of its SoC, and compare the outputs with the host's outputs. "
-            "Inputs are the first sample of an input list, .npz or .npy file, or random numbers. xdlc "
-            "reports a wrong op as an error.",
+            "Run each cache on the emulation of its SoC, and compare the outputs with the CPU's outputs. The "
+            "input is the first sample of this input list, .npz or .npy file, or random numbers. A wrong op "
+            "is an error.",
             default=True,
             metavar="[LIST]",
             flags=("--verify",),
@@ -380,8 +383,8 @@ class CompileOptions(TypedDict, total=False):
     verify_budget: Annotated[
         float,
         Option(
-            "Verify a whole cache for at most this many seconds. After that, xdlc verifies only the "
-            "riskiest ops.",
+            "Verify each whole cache for at most this many seconds. If a cache needs more time, verify only "
+            "its riskiest ops.",
             default=30,
             limits=(1, 86_400),
             metavar="SECONDS",
@@ -452,8 +455,8 @@ class ExportOptions(TypedDict, total=False):
     encodings: Annotated[
         str,
         Option(
-            "Choose how to write encodings. qdq: as QuantizeLinear and DequantizeLinear nodes; aimet: as a "
-            "file in AIMET's version 1.0.0, next to a float model. none: write only a float model.",
+            "Choose how to write encodings. qdq: as QuantizeLinear and DequantizeLinear nodes. aimet: as a "
+            "JSON file in AIMET's version 1.0.0, next to a float model. none: write no encodings.",
             default=EXPORTED_ENCODINGS[0],
             choices=EXPORTED_ENCODINGS,
         ),
@@ -461,7 +464,7 @@ class ExportOptions(TypedDict, total=False):
     external_data: Annotated[
         bool,
         Option(
-            "Write the weights to a second file. xdlc always does this for weights of 2 GiB or more.",
+            "Write the weights to a second file. Weights of 2 GiB or more always need a second file.",
             default=False,
         ),
     ]
@@ -473,9 +476,9 @@ class FormOptions(TypedDict, total=False):
     form: Annotated[
         str | None,
         Option(
-            "Write the definitions in this form.",
+            "Write the definitions in this format.",
             choices=("xml", "json"),
-            default_text="the form of the output's suffix",
+            default_text="the format of the output's suffix",
         ),
     ]
 
@@ -517,8 +520,8 @@ class DraftOptions(FormOptions, total=False):
     operators: Annotated[
         Sequence[str],
         Option(
-            "Draft these operators although xdlc maps them. Use this if QNN lacks an attribute or a data "
-            "type.",
+            "Draft these operators although xdlc can map them to QNN ops. Use this option if the QNN op "
+            "lacks an attribute or a data type.",
             default=(),
             metavar="TYPE,..",
         ),

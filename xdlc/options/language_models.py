@@ -30,8 +30,8 @@ class BuildOptions(TypedDict, total=False):
     context: Annotated[
         int | Sequence[int],
         Option(
-            "Limit a conversation to this many tokens. With several limits, a run uses the shortest limit "
-            "that fits.",
+            "Limit a conversation to this many tokens. With several limits, xdlc uses the smallest limit "
+            "that the conversation fits.",
             default=4096,
             limits=(2, 1 << 20),
             metavar="N,N..",
@@ -44,7 +44,7 @@ class BuildOptions(TypedDict, total=False):
     weights: Annotated[
         str,
         Option(
-            "Store weights in this form. w4b32: 4 bits with one scale for 32 weights, and float "
+            "Choose the type of weights. w4b32: 4 bits, with one scale for each 32 weights, and float "
             "activations. fp16: 16-bit floats. w4, w8: 4 or 8 bits, and 16-bit activations that xdlc "
             "calibrates with {text}.",
             default="w4b32",
@@ -82,7 +82,7 @@ class BuildOptions(TypedDict, total=False):
     algorithms: Annotated[
         Names,
         Option(
-            "Apply these accuracy algorithms. They need 16-bit activations.",
+            "Apply these accuracy algorithms, which need 16-bit activations.",
             default=(),
             choices=ALGORITHMS,
             metavar="A,B",
@@ -91,11 +91,11 @@ class BuildOptions(TypedDict, total=False):
     weights_bitwidth_of: Annotated[
         Mapping[str, int] | None,
         Option(
-            "Set the bits of these weights: layer_0.down, *.down (all layers) or head (at least 8 bits).",
+            "Set the bits of some weights, like layer_0.down, *.down (all layers) or head (at least 8 bits).",
             choices=WEIGHT_BITS,
             metavar="NAME BITS",
         ),
     ]
     verify: Annotated[
-        bool, Option("Compare the results of the context binaries with results of the host.", default=True)
+        bool, Option("Compare the results of the context binaries with results of the CPU.", default=True)
     ]

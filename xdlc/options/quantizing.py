@@ -60,7 +60,7 @@ class QuantizeOptions(KernelOptions, total=False):
     float_ops: Annotated[
         Names,
         Option(
-            "Keep these ops in float. A name is the name of an op, a source node or a tensor.",
+            "Keep these ops in float. Pass the name of an op, of a source node or of a tensor.",
             default=(),
             metavar="A,B",
         ),
@@ -68,7 +68,7 @@ class QuantizeOptions(KernelOptions, total=False):
     act_bitwidth_of: Annotated[
         Mapping[str, int] | None,
         Option(
-            "Set the bits of the tensors that one op reads and writes, or of an input. Names are as for "
+            "Set the bits of the tensors that one op reads and writes, or of an input. Name the op as in "
             "{float_ops}.",
             choices=ACTIVATION_BITS,
             metavar="NAME BITS",
@@ -77,7 +77,7 @@ class QuantizeOptions(KernelOptions, total=False):
     weights_bitwidth_of: Annotated[
         Mapping[str, int] | None,
         Option(
-            "Set the bits of one op's weights. Names are as for {float_ops}.",
+            "Set the bits of one op's weights. Name the op as in {float_ops}.",
             choices=WEIGHT_BITS,
             metavar="NAME BITS",
         ),
@@ -85,8 +85,8 @@ class QuantizeOptions(KernelOptions, total=False):
     tie: Annotated[
         Sequence[Sequence[str]] | None,
         Option(
-            "Use one encoding for all these tensors, so that their stored values have the same meaning.",
-            default_text="each state with its next value, and caches",
+            "Use one encoding for all these tensors, so that equal stored integers mean equal values.",
+            default_text="the input and the output of each state and cache",
             metavar="NAME NAME [NAME..]",
         ),
     ]
@@ -104,11 +104,11 @@ class QuantizeOptions(KernelOptions, total=False):
     ]
     act_quantizer_calibration: Annotated[
         str,
-        Option("Use this method for activation ranges.", default="auto", choices=RANGE_METHODS, is_open=True),
+        Option("Choose activation ranges this way.", default="auto", choices=RANGE_METHODS, is_open=True),
     ]
     param_quantizer_calibration: Annotated[
         str,
-        Option("Use this method for weight ranges.", default="auto", choices=RANGE_METHODS, is_open=True),
+        Option("Choose weight ranges this way.", default="auto", choices=RANGE_METHODS, is_open=True),
     ]
     act_quantizer_schema: Annotated[
         str,
@@ -142,7 +142,7 @@ class QuantizeOptions(KernelOptions, total=False):
     weights_block_size: Annotated[
         int | None,
         Option(
-            "Use one scale for this many weights along the input axis.",
+            "Use one scale for each block of this many weights along the input axis.",
             limits=(1, MAX_DIM),
             metavar="N",
             default_text="all",
@@ -151,16 +151,15 @@ class QuantizeOptions(KernelOptions, total=False):
     weights_only: Annotated[
         bool,
         Option(
-            "Quantize only weights, without calibration; activations stay floats of {float_bitwidth}. In "
-            "FullyConnected and 1x1 Conv2d, HTP multiplies by the stored integers.",
+            "Quantize only weights, without calibration. Activations stay floats of {float_bitwidth} bits.",
             default=False,
         ),
     ]
     use_lpbq: Annotated[
         bool,
         Option(
-            "Store the scale of each block as an integer times one float scale for each channel; HTP needs "
-            "this form. On HTP, blocks of 16 or 32 weights keep 4 bits.",
+            "Store the scale of each block as an integer times one float scale of the channel. HTP needs "
+            "this option for integer activations, and keeps 4 bits only in blocks of 16 or 32 weights.",
             default=False,
         ),
     ]
@@ -189,7 +188,7 @@ class QuantizeOptions(KernelOptions, total=False):
     one_act_bitwidth: Annotated[
         bool,
         Option(
-            "Use one width for all activations: xdlc widens no activation to 16 bits. HTA needs this.",
+            "Use one width for all activations: xdlc widens no activation to 16 bits. HTA needs this option.",
             default=False,
         ),
     ]
@@ -207,23 +206,23 @@ class QuantizeOptions(KernelOptions, total=False):
     min_sqnr: Annotated[
         float | None,
         Option(
-            "Widen as few ops as possible until each output has this SQNR in dB, like 30 dB (error 3 %).",
+            "Use more bits in as few ops as possible until each output has an SQNR like 30 dB (error 3 %).",
             metavar="DB",
         ),
     ]
     max_sqnr_drop: Annotated[
         float | None,
         Option(
-            "Widen as few ops as possible until each output loses at most this many dB of SQNR against "
-            "16-bit activations; 6 dB doubles the error.",
+            "Use more bits in as few ops as possible, until each output loses at most this many dB of SQNR "
+            "compared with 16-bit activations. 6 dB doubles the error.",
             metavar="DB",
         ),
     ]
     accuracy: Annotated[
         str,
         Option(
-            "Use more bits where outputs lose accuracy. fast adds no bits; balanced uses up to 16-bit "
-            "activations. best also uses 16-bit weights, or floats if the SoC supports floats.",
+            "Use more bits where outputs lose accuracy. fast adds no bits. balanced uses up to 16 bits for "
+            "activations. best also uses 16 bits for weights, or floats if the SoC supports floats.",
             default="fast",
             choices=("fast", "balanced", "best"),
         ),
@@ -239,8 +238,8 @@ class QuantizeOptions(KernelOptions, total=False):
     fail_below: Annotated[
         float | None,
         Option(
-            "Fail if an output has a lower SQNR in dB on held-out samples, like 20 dB (error 10 %). Also "
-            "fail if less than 90 % of an output's results match the float model.",
+            "Fail if an output has a lower SQNR on held-out samples, like 20 dB (error 10 %). Also fail if "
+            "less than 90 % of an output's results match the float model.",
             metavar="DB",
         ),
     ]
@@ -257,21 +256,21 @@ class QuantizeOptions(KernelOptions, total=False):
         Callable[[Callable[[Mapping[str, Any]], dict[str, Any]]], float] | str | None,
         Option(
             "Measure accuracy with your function instead of SQNR: FUNCTION(run) returns a number; higher is "
-            "better. run(inputs) maps inputs by name to outputs by name. xdlc executes FILE.py.",
+            "better. run(inputs) runs the model with inputs by name, and returns outputs by name.",
             metavar="FILE.py:FUNCTION",
         ),
     ]
     min_score: Annotated[
         float | None,
         Option(
-            "Widen as few ops as possible until the function of {evaluate} returns at least this number.",
+            "Use more bits in as few ops as possible, until {evaluate} returns at least this number.",
             metavar="NUMBER",
         ),
     ]
     quantization_overrides: Annotated[
         PathLike | Mapping[str, Any] | None,
         Option(
-            "Use the encodings of this JSON file, in the vendor's form or in AIMET's versions 0.4 to 2.0.",
+            "Use the encodings of this JSON file, in the vendor's format or AIMET's versions 0.4 to 2.0.",
             metavar="FILE",
         ),
     ]

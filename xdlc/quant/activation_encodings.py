@@ -331,7 +331,7 @@ class ActivationEncodings:
         name, bound = next((mask.name, bound) for mask, bound in bounds.items())
         more = f" and {len(bounds) - 1} more" if len(bounds) > 1 else ""
         return [
-            f"attention mask {name!r}{more}: xdlc bounds the mask at {bound:.4g}, because a Softmax computes "
+            f"attention mask {name!r}{more}: xdlc limits the mask to {bound:.4g}, because a Softmax computes "
             "zero beyond; scores keep all steps of their encoding"
         ]
 

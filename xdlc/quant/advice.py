@@ -169,14 +169,14 @@ class Remedies:
             requested.accuracy == "best",
             requested.has_goal or self.engine.metric is not None,
         )
-        cause = "no tried widths are enough" if is_best or has_goal else "the target has no wider type"
+        cause = "no tried widths are enough" if is_best or has_goal else "the SoC supports no wider type"
         if tried:
             cause = f"no widths are enough ({'; '.join(tried)})"
         is_higher = least is not None and (requested.min_sqnr is None or requested.min_sqnr < least)
         is_last = is_best or (has_goal and not is_higher)  # a goal takes the place of the ladder
         if is_last or not (requested.soc is None or requested.soc.fp16):
-            return f"{cause}; see where the accuracy is lost", {"report": REPORT}
-        more = "calibrate with more samples, because ranges may be too narrow, or keep ops float"
+            return f"{cause}; read in the report where the accuracy is lost", {"report": REPORT}
+        more = "calibrate with more samples, because ranges may be too narrow, or keep some ops in float"
         return f"{cause}; {more}", {"accuracy": "best"} if least is None else {"min_sqnr": least}
 
     def _candidates(self, figure: Figure) -> Iterator[tuple[str, Options, Change]]:
@@ -243,7 +243,7 @@ def _advice(remedies: Remedies, figure: Figure) -> Advice:
     narrow = narrow_udo(remedies.plan.main, figure.output)
     if narrow is not None:
         return Advice(
-            f"{narrow} computes with 8 bits: allow 16 bits or floats in its definition, and convert again"
+            f"{narrow} computes with 8 bits: allow 16 bits or floats in the definition, and convert again"
         )
     return Advice(*remedies.of(figure))
 
@@ -283,7 +283,7 @@ def check_figures(remedies: Remedies, least: float | None, phrase: Phrase) -> No
     if least is None:
         return
     if remedies.calibration.doubt:
-        problem = f"{spell('fail_below')} has no figures to judge by: {remedies.calibration.doubt}"
+        problem = f"{spell('fail_below')} has no figures to check: {remedies.calibration.doubt}"
         fix = f"{remedies.calibration.problems[0].fix}, or name other samples as {spell('report_list')}"
         raise ConstraintError(problem, where="calibration samples", fix=fix)
     problems, remedies = [], remedies.for_least(least)

@@ -53,7 +53,7 @@ def check_options(options: QuantOptions, stated: Container[str] = ()) -> list[st
             if not arch.number
             else f"{arch.name} ({soc.name}) does not support quantized graphs",
             where=spell("target"),
-            fix="omit the target, or name a SoC of a known generation",
+            fix="omit the target, or name a SoC of another generation, like sm8650",
         )
     changed = [name for name in _GRAINS if not arch.per_channel and name not in stated]
     vars(options).update(dict.fromkeys(changed, False))
@@ -162,7 +162,7 @@ def _differing(graph: Graph, placement: Placement, precision: Precision) -> list
         if asked is None or asked == bits or is_udo(op) or not float_tensors(op):
             continue
         given = any(given_bits(tensor) is not None for tensor in op.outputs)
-        why = "you set its encoding" if given else "it has the width of its input" if follows(op) else ""
+        why = "you set an encoding" if given else "it has the width of its input" if follows(op) else ""
         if bits is None or not why:
             why = placement.reasons.get(op, f"{single_name(op)} has no {asked}-bit kernel")
         width = "keeps float" if bits is None else f"uses {bits} bits"
@@ -176,15 +176,15 @@ def _kernelless(placement: Placement) -> list[str]:
     if not floats:
         return []
     kinds = ", ".join(dict.fromkeys(map(single_name, floats)))
-    return [f"xdlc keeps {len(floats)} op(s) without fixed-point kernel ({kinds}) float: {_listed(floats)}"]
+    return [f"xdlc keeps {len(floats)} op(s) in float, which have no kernel ({kinds}): {_listed(floats)}"]
 
 
 def _host_only(placement: Placement, precision: Precision) -> list[str]:
     """Return notes on weights with widths that some generations of HTP lack."""
     notes = []
     for acts, bits, text in (
-        (8, 2, "HTP does not support 2-bit weights with 8-bit activations; only the host runs these ops"),
-        (16, 16, f"v73 of SM8550 and later support 16-bit weights; for older SoCs add {spell('target')}"),
+        (8, 2, "HTP does not support 2-bit weights with 8-bit activations, so the CPU runs these ops"),
+        (16, 16, f"SoCs from SM8550 (v73) on support 16-bit weights; for an older SoC add {spell('target')}"),
     ):
         ops = [
             op
@@ -204,12 +204,12 @@ def _refusals(placement: Placement, precision: Precision, soc: Soc) -> list[Cons
         bits = precision.weight_bits_of(op)
         if not is_udo(op) and not supports(op, acts, bits, soc):
             value = _pair(acts, bits) if weight_of(op) is not None else f"{acts}-bit activations"
-            accepted = "weights of 8 bits there" if _supports(arch, acts, bits) else _accepted(arch)
+            accepted = "8-bit weights for these ops" if _supports(arch, acts, bits) else _accepted(arch)
             kinds.setdefault((op.type, value, accepted, widths), []).append(op)
     for op in placement.reasons:
         if not soc.fp16 and op.name in precision.acts and precision.act_bits_of(op) is None:
             fix = "omit the widths of these ops, or choose another target"
-            kinds.setdefault((op.type, "float", "quantized ops only", fix), []).append(op)
+            kinds.setdefault((op.type, "float", "only quantized ops", fix), []).append(op)
     return [
         ConstraintError(
             f"{arch.name} ({soc.name}) does not support {value}; supported: {accepted}",

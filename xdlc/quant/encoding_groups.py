@@ -290,9 +290,9 @@ class EffectiveRange:
     def reason(self) -> str | None:
         """Why some values have no effect, as text; None if all have."""
         if self.joined is not None:
-            return f"not rounded: {self.joined} computes the value in the same step"
+            return f"not rounded: {self.joined} computes this value and the next one in one step"
         if self.clamped is not None:
-            return f"values that the next op ({self.clamped}) cuts off do not count"
+            return f"the range ignores values that the next op ({self.clamped}) cuts off"
         if (self.low, self.high) != (EVERYTHING.low, EVERYTHING.high):
             return f"its readers clip: values outside [{self.low:.4g}, {self.high:.4g}] do not count"
         return None

@@ -195,7 +195,7 @@ def load_function(text: str, option: str = "evaluate") -> Callable[..., float]:
     if path.suffix != ".py" or not name.isidentifier():
         raise UsageError(f"{text!r} does not name a function", where=where, fix="write FILE.py:FUNCTION")
     if not path.is_file():
-        raise UsageError(f"no file {file!r}", where=where, fix="give the path of an existing file")
+        raise UsageError(f"no file {file!r}", where=where, fix="pass the path of an existing file")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None

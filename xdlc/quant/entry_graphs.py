@@ -141,10 +141,10 @@ def by_graph(samples: Source | Mapping[str, Source], model: Model) -> dict[str, 
     for name in samples:
         if name not in names:
             fix = nearest_names(str(name), names) or "give samples=[{name: array}, ...]"
-            raise UsageError(f"samples are by graph, and no graph is named {name!r}", fix=fix)
+            raise UsageError(f"you passed samples by graph, but no graph is named {name!r}", fix=fix)
     if model.main.name not in samples:
         raise UsageError(
-            f"graph {model.main.name!r} has no samples", fix="give samples of the main graph too"
+            f"graph {model.main.name!r} has no samples", fix="pass samples of the main graph too"
         )
     return dict(samples)
 
@@ -195,8 +195,8 @@ def follow(entry: Entry, plan: Plan, measure: Callable[[Plan], Calibration]) -> 
         calibration = measure(following)
         following = following.noted(
             f"{listed(unseen)} are in graph {graph.name!r} only, not in {plan.graph.name!r}: their ranges "
-            f"come from {plan.graph.name!r}'s samples, cut or repeated to the shapes of inputs; give "
-            "samples for each graph"
+            f"come from {plan.graph.name!r}'s samples, cut or repeated to the shapes of inputs; pass samples "
+            "for each graph"
         )
     following = following.decided(calibration)
     own = following.decision

@@ -143,9 +143,9 @@ def spread_encodings(graph: Graph) -> None:
     """
     if not any(_is_given(tensor) for tensor in graph.tensors.values()):
         raise UsageError(
-            "no activation has an encoding, so all would stay float",
+            "no activation has an encoding, so quantizing would change no op",
             where=spell("enable_float_fallback"),
-            fix="give encodings as overrides, or give calibration samples and omit the float fallback",
+            fix="pass encodings as overrides, or pass calibration samples and omit the float fallback",
         )
     pairs = [
         (op.inputs[0], result)
@@ -249,7 +249,7 @@ def _check_moves(graph: Graph) -> None:
         goes_out = plain is result and not readers
         if not (comes_in or goes_out):
             raise UsageError(
-                f"op {op.name!r} ({op.type}) passes quantized values on, which a float model does not have",
+                f"op {op.name!r} ({op.type}) passes on quantized values, but the model is float",
                 where=f"graph {graph.name!r}",
                 fix="quantize the float model that this model came from",
                 node=op.name,

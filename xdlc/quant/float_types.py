@@ -43,7 +43,7 @@ def store_floats(graph: Graph, float_bitwidth: int | str) -> list[str]:
             first = float(tensor.numpy().flat[0]) if tensor.size == 1 and narrow else 0.0
             if dtype is FLOAT16 and 0.0 < abs(first) <= LEAST_FLOAT16 / 2:
                 notes.append(
-                    f"{tensor.name!r} is {first:g}, which is 0 in float16, the type of HTP's floats: "
+                    f"{tensor.name!r} is {first:g}, which float16, the type of HTP's floats, stores as 0: "
                     f"use {LEAST_FLOAT16:.1g} or more"
                 )
             values = range_of(tensor.numpy()) if dtype is FLOAT16 and narrow else NOTHING
@@ -122,7 +122,7 @@ def insert_beside(graph: Graph, tensor: Tensor, op: Op) -> None:
 
 
 def _reason(tensor: Tensor, dtype: DType) -> str:
-    return f"{tensor.name!r} is {tensor.dtype} outside, and float ops compute with {dtype}"
+    return f"{tensor.name!r} is {tensor.dtype} outside of the graph, but float ops compute with {dtype}"
 
 
 def _reroute(graph: Graph, readers: list[Op], old: Tensor, new: Tensor) -> None:
@@ -256,7 +256,7 @@ def drop_nan_checks(graph: Graph, placement: Placement) -> list[str]:
     if not names:
         return []
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return [f"NaN check {names[0]!r}{more}: xdlc removes it, because fixed point holds no NaN"]
+    return [f"NaN check {names[0]!r}{more}: xdlc removes it, because quantized tensors hold no NaN"]
 
 
 def _is_native(op: Op, kind: str) -> bool:

@@ -152,8 +152,8 @@ def ladder_note(rungs: Sequence[Rung], accuracy: str) -> str:
     wide = max(len(rung.widths) for rung in rungs)
     lines = [
         (
-            f"accuracy {accuracy}: xdlc tried these widths; each shows how much of its task the worst output "
-            "keeps"
+            f"accuracy {accuracy}: xdlc tried these widths; each line shows the share of correct results of "
+            "the worst output"
         )
         + ("" if is_reached else "; no widths are enough, so xdlc uses the best widths")
     ]

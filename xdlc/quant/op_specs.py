@@ -72,7 +72,7 @@ def why_float(op: Op, act_bits: int) -> str | None:
     if crosses(op):
         return "HTP's Cast between fixed point and integers copies stored integers"
     if op.type == "Pad" and not abs(pad_value(op)) < 1e30:
-        return "it pads with an infinite value"
+        return "the op pads with an infinite value"
     return None
 
 

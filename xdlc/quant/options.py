@@ -77,22 +77,21 @@ class QuantOptions(SimpleNamespace):
             )
         if self.use_lpbq and self.weights_only:
             raise UsageError(
-                "LPBQ has integer scales for fixed-point activations; for float activations HTP has real "
-                "scales",
+                f"{spell('weights_only')} keeps float activations, but LPBQ needs integer activations",
                 where=spell("use_lpbq"),
                 fix=f"omit it, or {spell('weights_only', True)}",
             )
         if self.tie and self.weights_only:
             raise UsageError(
-                "tied activations share an encoding, but floats have no encoding",
+                "tied activations share an encoding, but float activations have no encoding",
                 where=spell("tie"),
                 fix=f"omit it, or {spell('weights_only', True)}",
             )
         if self.use_lpbq and self.weights_block_size is None:
             raise UsageError(
-                "LPBQ has scales per block and needs a block size",
+                "LPBQ needs a block size, because each block has a scale",
                 where=spell("use_lpbq"),
-                fix=f"pass {spell('weights_block_size')} too, like 64",
+                fix=f"add {spell('weights_block_size', 32)}",
             )
 
     @property

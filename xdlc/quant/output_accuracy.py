@@ -130,7 +130,7 @@ def kinds_note(figures: Sequence[Figure]) -> str:
     shown = (
         sorted(verdicts, key=lambda verdict: verdict.kept)[:_SHOWN] if len(verdicts) > _SHOWN else verdicts
     )
-    more = f"; {len(verdicts) - len(shown)} more keep as much" if len(shown) < len(verdicts) else ""
+    more = f"; {len(verdicts) - len(shown)} outputs are as good" if len(shown) < len(verdicts) else ""
     listed = "; ".join(f"{verdict.output!r} as {verdict.kind}: {verdict}" for verdict in shown)
     return f"judged {listed}{more}"
 
@@ -171,7 +171,7 @@ def choose_correction(
         note = f"bias correction: xdlc corrected {layers} of {total} layers; {gained}"
         return replace(plan, corrects_biases=True).noted(note), corrected
     lost = "outputs would keep less of their task; " if after.is_worse(before) else "no reliable gain; "
-    return plan.noted(f"bias correction: xdlc applied none: {lost}{gained}"), [*results, *plain]
+    return plan.noted(f"bias correction: xdlc corrected no bias: {lost}{gained}"), [*results, *plain]
 
 
 def figures_of(plan: Plan, calibration: Calibration, engine: Engine) -> tuple[list[Figure], bool]:

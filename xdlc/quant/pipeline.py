@@ -93,9 +93,9 @@ def _refuse_quantized(placement: Placement, graph: Graph) -> None:
 
 def _quantized(graph: Graph) -> UsageError:
     return UsageError(
-        "is already quantized",
+        "the model is already quantized",
         where=f"graph {graph.name!r}",
-        fix=f"add {spell('requantize', True)} to quantize its stored weights again, or use the DLC unchanged",
+        fix=f"add {spell('requantize', True)} to quantize the stored weights again, or use the DLC as before",
         code="XD210",
     )
 
@@ -163,20 +163,20 @@ def quantize(
         raise UsageError(
             f"{spell('evaluate')} or {spell('min_score')} is missing",
             where=spell("evaluate"),
-            fix="give a function and the least number that it must return",
+            fix="pass a function, and the smallest score that the function must return",
         )
     metric = Metric(checked(evaluate), min_score) if evaluate is not None and min_score is not None else None
     algorithms = find_algorithms(_names(asked, metric))
     uncalibrated = spell("weights_only" if asked.weights_only else "enable_float_fallback")
     if asked.enable_float_fallback and algorithms:
         raise UsageError(
-            f"{algorithms[0].name} needs calibration, which {uncalibrated} omits",
+            f"{algorithms[0].name} needs calibration, but you also passed {uncalibrated}",
             where=uncalibrated,
-            fix=f"omit one, the algorithm or {uncalibrated}",
+            fix=f"omit the algorithm, or {uncalibrated}",
         )
     if asked.enable_float_fallback and fail_below is not None:
         raise UsageError(
-            "xdlc measures outputs only with calibration",
+            "xdlc measures outputs only with calibration samples",
             where=spell("fail_below"),
             fix=f"pass calibration samples and omit {uncalibrated}, or omit this option",
         )
@@ -229,7 +229,7 @@ def quantize(
         except ModelError as error:
             _check_weights(model)
             if not asked.bound_attention_masks and find_masks(model.main).hiding:
-                error.fix = f"{spell('bound_attention_masks', True)} bounds the masks; or {error.fix}"
+                error.fix = f"{spell('bound_attention_masks', True)} limits the masks; or {error.fix}"
             raise
         unbound = dynamic_dims.notice(model)
         notes = adapted if unbound is None else [*adapted, unbound]
@@ -280,7 +280,7 @@ def _check_weights(model: Model) -> None:
                 raise ModelError(
                     f"weight {tensor.name!r} holds NaN, which no encoding can hold",
                     where=f"graph {graph.name!r}",
-                    fix="convert the network with weights from before the training diverged",
+                    fix="use weights from before the training diverged, and convert the model again",
                 )
 
 

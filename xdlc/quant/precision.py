@@ -115,7 +115,7 @@ def asked_precision(graph: Graph, options: QuantOptions, udos: UdoConstraints) -
             raise UsageError(
                 f"16-bit weights with 8-bit activations for {op.name!r}: HTP has no kernel for these types",
                 where=spell("weights_bitwidth_of"),
-                fix="set 16-bit activations for that op too, or 8-bit weights",
+                fix="set 16-bit activations for the op too, or 8-bit weights",
             )
     return precision
 
@@ -193,7 +193,7 @@ def _disagreement(op: Op, asked: dict[str, int]) -> UsageError:
     return UsageError(
         f"{op.name!r} ({op.type}) has two requested widths: {names}",
         where=spell("act_bitwidth_of"),
-        fix=f"name {op.name!r} only: ops that only move its result get its width",
+        fix=f"name {op.name!r} only: ops that move the result of this op get the same width",
     )
 
 

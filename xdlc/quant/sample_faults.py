@@ -56,7 +56,7 @@ and of what it differs from their median by: silence is no copy of silence."""
 
 _FIRST, _NO_BIAS = 3, 1e-6
 _LEAST = 16
-_REAL = "use samples of the real input, preprocessed as in the application"
+_REAL = "use samples of real input, preprocessed as in your application"
 _MORE = "use 32 to 200 different samples of the real input"
 
 
@@ -162,7 +162,7 @@ def _tokens(entry: InputSummary, rows: int) -> Iterator[Fault]:
         yield Fault("mask", f"mask {name!r} is 0 everywhere", fix)
     elif seen.high > 1:
         text = f"mask {name!r} holds values up to {seen.high:.0f}: are they tokens?"
-        yield Fault("swapped", text, "use the array of 0 and 1")
+        yield Fault("swapped", text, "pass the mask of 0 and 1")
 
 
 def _stated(tensor: Tensor, pair: np.ndarray | None) -> Range | None:
@@ -215,7 +215,7 @@ def _contents(entry: InputSummary, graph: Graph, respond: _Respond) -> Iterator[
         has_encoding = entry.tensor.encoding is not None
         why = "its encoding" if has_encoding else "the scale that the network begins with"
         text = f"{name} holds {numbers}, but {why} expects {stated.low:.4g} to {stated.high:.4g}"
-        yield Fault("scale", text, "scale the samples to that range, or omit a step of preprocessing")
+        yield Fault("scale", text, "scale the samples to this range, or omit a step of preprocessing")
     elif stated is None and (is_bytes or (entry.is_whole and 1000 < peak <= 32768)):
         response, _ = respond(entry)
         if response > LARGE:
@@ -223,23 +223,23 @@ def _contents(entry: InputSummary, graph: Graph, respond: _Respond) -> Iterator[
             fix = f"divide the samples by {255 if is_bytes else 32768}, or normalize them, as in training"
             yield Fault("scale", text, fix, is_certain=response > SATURATED)
     elif stated is None and is_natural and peak <= 1 and respond(entry)[1] < UNHEARD:
-        text = f"{name} is {numbers}, which hardly changes the results of the first layer"
+        text = f"{name} is {numbers}, too small to change the results of the first layer"
         yield Fault("scale", text, "multiply the samples by 255, or preprocess them as in training")
     elif entry.colours == 3 and is_natural and (peak <= 0.01 or entry.deviation < 0.02 * abs(entry.mean)):
         text = f"{name} hardly varies: {numbers}, deviation {entry.deviation:.2g}"
-        yield Fault("scale", f"{text}; is it normalized twice?", "remove one of the two steps")
+        yield Fault("scale", f"{text}; the samples may be normalized twice", "normalize the samples once")
     yield from _form(entry)
     if entry.colours == 3:
         yield from _colours(entry, pair)
         constant = [str(index) for index in (entry.lows == entry.highs).nonzero()[0]]
         if 0 < len(constant) < 3:
             text = f"{name}: channel {' and '.join(constant)} has one value in all samples"
-            yield Fault("channel", text, "check how you read and order the channels")
+            yield Fault("channel", text, "check how your program reads and orders the channels")
     if entry.clipped > 0 and 2 * entry.clipped >= entry.count:
-        text = f"{name}: more than a hundredth of the values are at both ends of their range"
-        yield Fault("clipped", text, "record with less gain, or scale before values reach the limit")
+        text = f"{name}: more than 1 % of the values are at the ends of the range"
+        yield Fault("clipped", text, "record the samples with less gain")
     if entry.colours != 4 and entry.shares.min(initial=1.0) > WHITE and entry.neighbours:
-        text = f"{name} holds noise: no value resembles its neighbours, so figures mean nothing"
+        text = f"{name} holds noise, so the accuracy figures mean nothing"
         yield Fault("noise", text, _REAL, is_certain=False)
 
 
@@ -337,4 +337,4 @@ def _near_copies(calibration: Calibration, summary: SampleSummary) -> Iterator[F
         text = (
             f"{near} of {len(measured)} held-out samples almost repeat other samples, so figures are too good"
         )
-        yield Fault("copies", text, f"give other samples as {spell('report_list')}", is_certain=False)
+        yield Fault("copies", text, f"pass other samples as {spell('report_list')}", is_certain=False)

@@ -233,10 +233,10 @@ class SampleSummary:
             rows = self.rows.get(name)
             if rows is not None and not -rows <= array.min(initial=0) <= array.max(initial=0) < rows:
                 raise UsageError(
-                    f"holds {array.min()} to {array.max()}, but indexes a table of {rows} rows",
+                    f"holds {array.min()} to {array.max()}, but these indices are for a table of {rows} rows",
                     where=f"calibration sample {number}, input {name!r}",
-                    fix="give tokens of the network's own tokenizer, and check which array belongs to "
-                    "which input",
+                    fix="pass tokens of the network's own tokenizer, and check that each array has the name "
+                    "of its input",
                 )
             if is_one_more:
                 entry.add(number, array)

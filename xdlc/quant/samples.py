@@ -67,11 +67,11 @@ def read_samples(source: Source, graph: Graph, *, optional: Collection[str] = ()
     if isinstance(source, str | os.PathLike):
         return from_list(Path(source), graph, optional=optional)
     if isinstance(source, Mapping):
-        raise UsageError("samples is a mapping, not a list", fix="give samples=[{name: array}, ...]")
+        raise UsageError("samples is a mapping, not a list", fix="pass samples=[{name: array}, ...]")
     if not isinstance(source, Iterable):
         raise UsageError(
             f"samples is of type {type(source).__name__}",
-            fix="give a list of mappings {name: array}, or a path",
+            fix="pass a list of mappings {name: array}, or a path",
         )
 
     def named(sample: Any, number: int) -> Sample:
@@ -262,7 +262,7 @@ def write_samples(file: Path | IO[bytes], samples: Sequence[Sample]) -> None:
                 raise UsageError(
                     f"holds {type(value).__name__}, not an array of numbers",
                     where=f"calibration sample, input {name!r}",
-                    fix="give a numpy array",
+                    fix="pass a numpy array",
                 )
             stored[f"{index}/{place}"] = array
     np.savez(file, allow_pickle=False, **stored)
@@ -328,7 +328,7 @@ class _Column:
             while done < array.nbytes:
                 piece = file.read(array.nbytes - done)
                 if not piece:
-                    raise EOFError("it ends too early")
+                    raise EOFError("the file ends too early")
                 buffer[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
                 done += len(piece)
         except _DAMAGE as error:
@@ -358,10 +358,10 @@ class FileSamples:
                 "arrays differ in their number of samples: "
                 + ", ".join(f"{name} has {count}" for name, count in counts.items()),
                 where=str(path),
-                fix="save as many samples of each input",
+                fix="save the same number of samples for each input",
             )
         if not any(counts.values()):
-            raise UsageError("holds no sample", where=str(path), fix="save 1 sample or more; 32 are usual")
+            raise UsageError("holds no sample", where=str(path), fix="save 1 or more samples, if possible 32")
 
     def __len__(self) -> int:
         return self._columns[0].count
@@ -412,7 +412,7 @@ def _npz(path: Path, graph: Graph, optional: Collection[str]) -> list[_Column]:
         if name not in members and name in optional:
             continue
         if name not in members:
-            fix = f"save an array of that name; the file has: {', '.join(members) or 'none'}"
+            fix = f"save an array of this name; the file has: {', '.join(members) or 'none'}"
             problems.append(UsageError(f"holds no array for input {name!r}", where=str(path), fix=fix))
             continue
         try:
@@ -444,7 +444,7 @@ def _column(opened: Callable[[], IO[bytes]], tensor: Tensor, where: str) -> _Col
         raise UsageError(f"holds {dtype}, not numbers", where=where, fix="save an array of numbers")
     if fortran and len([dim for dim in shape if dim > 1]) > 1:
         raise UsageError(
-            "is in column-major order, and xdlc cannot read samples from it",
+            "the array is in column-major order, which xdlc cannot read in parts",
             where=where,
             fix="save numpy.ascontiguousarray(array)",
         )

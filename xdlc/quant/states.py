@@ -89,8 +89,8 @@ def sequence_notes(
         return
     if not any(samples.filled[1:STEPS]):
         yield (
-            "figures count single steps; to measure errors that are fed back, give samples in the order of "
-            "time without values of states"
+            "the figures are for single steps; to measure errors over many steps, pass samples in the order "
+            "of time, without values of states"
         )
         return
     steps = kept.first(STEPS)
@@ -104,7 +104,7 @@ def sequence_notes(
         if noise.db < min(figure.sqnr - DRIFT_DB, FAIR_DB) or noise.db < LOST_DB <= figure.sqnr:
             yield (
                 f"warning: output {figure.output!r} is at {noise.db:.1f} dB over {len(steps)} steps, but "
-                f"{figure.sqnr:.1f} dB by single steps: errors of states add up"
+                f"{figure.sqnr:.1f} dB over single steps: the errors of states add up"
             )
 
 

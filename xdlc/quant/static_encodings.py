@@ -102,7 +102,7 @@ def _given(op: Op, tensor: Tensor, encoding: Encoding, stated: DType | None, pla
         f"{tensor.name!r} has an encoding of {bits} bits ({type(encoding).__name__}); its definition "
         f"supports {place}",
         where=f"op {op.name!r} ({op.package}::{op.type})",
-        fix="omit the encoding, or name its type in the configuration",
+        fix="omit the encoding, or allow its type in the configuration of the UDO",
         node=op.name,
         op=op.type,
     )
@@ -330,9 +330,9 @@ def _is_weighted(op: Op) -> bool:
 def _refuse_without_blocks(decision: Decision) -> None:
     blocks = BlockScaleOffset | BlockwiseExpansion
     if not any(isinstance(encoding, blocks) for _, encoding in decision.statics.values()):
-        why = decision.notes[0] if decision.notes else "no quantized op has weights"
+        why = decision.notes[0] if decision.notes else "the graph has no quantized op with weights"
         raise UsageError(
             f"no weight of the graph can have a scale per block: {why}",
             where=spell("weights_block_size"),
-            fix="omit it, or pass a number that divides the input channels of 1x1 convolutions",
+            fix="omit this option, or pass a number that divides the input channels of 1x1 convolutions",
         )

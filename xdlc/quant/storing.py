@@ -163,8 +163,8 @@ def store(plan: Plan, means: Mapping[Tensor, Array], *, convolves: bool = True) 
     notes += _store_floats(plan.main, plan.options.float_bitwidth)
     for part in plan.inner:
         notes += [
-            f"graph {part.graph.name!r} stays float: no sample ran it, so the range of {tensor.name!r} is "
-            "unknown"
+            f"graph {part.graph.name!r} stays float: no sample ran it, so the range of "
+            f"{tensor.name!r} is unknown"
             for tensor in part.unseen[:1]
         ]
         if part.decision is not None:
@@ -189,7 +189,7 @@ def _store_decision(part: GraphPlan, means: Mapping[Tensor, Array]) -> None:
     convert_moves(graph, placement)
     if multiplied := [op for op in list(graph.ops) if op.type == "Prelu" and multiply_slopes(graph, op)]:
         decision.notes.append(
-            f"xdlc put {len(multiplied)} Prelu after depthwise convolutions by 1, such as "
+            f"xdlc put depthwise convolutions by 1 before {len(multiplied)} Prelu ops, like "
             f"{multiplied[0].name!r}: HTP supports 16-bit slopes only after a product"
         )
 

@@ -79,7 +79,7 @@ def _check(graph: Graph, names: Sequence[str]) -> None:
         raise UsageError(
             f"{names!r} are fewer than two tensors",
             where=where,
-            fix="name the tensors that share one encoding",
+            fix="name two or more tensors that share one encoding",
         )
     for name in names:
         tensor = graph.tensors.get(name)
@@ -90,7 +90,7 @@ def _check(graph: Graph, names: Sequence[str]) -> None:
             raise UsageError(f"{name!r} is {what} of the graph", where=where, fix=fix)
         if not is_real(tensor):
             raise UsageError(
-                f"{name!r} holds {tensor.dtype}, which has no encoding", where=where, fix="omit that name"
+                f"{name!r} holds {tensor.dtype}, which has no encoding", where=where, fix="omit this name"
             )
     stated = [graph.tensors[name] for name in names if graph.tensors[name].encoding is not None]
     for tensor in stated[1:]:
@@ -99,7 +99,7 @@ def _check(graph: Graph, names: Sequence[str]) -> None:
                 f"{stated[0].name!r} and {tensor.name!r} have different encodings: {stated[0].encoding} and "
                 f"{tensor.encoding}",
                 where=where,
-                fix="omit one encoding, or state equal encodings",
+                fix="omit one of the encodings, or make the encodings equal",
             )
 
 
@@ -151,7 +151,7 @@ def _completed(graph: Graph, tie: Tie, bits_of: Mapping[str, int | None]) -> Tie
         raise UsageError(
             f"tensors that share one encoding have two requested widths: {' and '.join(texts)}",
             where=spell("act_bitwidth_of"),
-            fix="state one width only",
+            fix="request only one width",
         )
     bits = next(iter((*stated.values(), *asked.values())), None)
     gathered = [] if len(members) < 2 else [op.outputs[0].name for op, _ in carriers(graph, members)]
@@ -236,7 +236,7 @@ def _unlike(text: str) -> UsageError:
     return UsageError(
         f"{text}: they cannot share one encoding",
         where=spell("tie"),
-        fix=f"give the ops that write and read them one width with {spell('act_bitwidth_of')}",
+        fix=f"set the same width for all ops that write and read these tensors: {spell('act_bitwidth_of')}",
     )
 
 
@@ -253,7 +253,7 @@ def tie_notes(graph: Graph, ties: Iterable[Tie]) -> Iterator[str]:
     pairs = [names for names in pairs if graph.tensors[names[0]].dtype.is_fixed]
     if pairs:
         text = listed([f"{first!r} and {second!r}" for first, second in pairs], 2)
-        yield f"states share the encoding of their next values: {text}"
+        yield f"each state shares an encoding with its next value: {text}"
     for tie in ties:
         ends = [graph.tensors[name] for name in tie.names if name in graph.tensors]
         unlike = [end for end in ends if (end.dtype, end.encoding) != (ends[0].dtype, ends[0].encoding)]

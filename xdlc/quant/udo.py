@@ -207,7 +207,7 @@ class UdoConstraints:
         if not self.is_known(op):
             return f"the model holds no definition of {op.package}::{op.type}"
         if self.places[op.package, op.type].on_cpu:
-            return "its definition names no DSP, and the CPU gains nothing from fixed point"
+            return "its definition names no DSP, and integers do not make the CPU faster"
         tensors, places = (*op.inputs, *op.outputs), (*self.inputs(op), *self.outputs(op))
         named = [
             str(place)
@@ -225,7 +225,7 @@ class UdoConstraints:
                 yield ConstraintError(
                     f"{tensor.name!r} has an encoding of {stated} bits; the definition supports {place}",
                     where=f"op {op.name!r} ({op.package}::{op.type})",
-                    fix=f"use {taken.bits} bits, or widen the definition in the configuration",
+                    fix=f"set {taken.bits} bits, or allow {stated} bits in the definition of the UDO",
                     node=op.name,
                     op=op.type,
                 )
@@ -334,7 +334,7 @@ def one_scale_notes(parts: Sequence[GraphPlan]) -> list[str]:
         return []
     return [
         "static data of UDOs get one scale, because definitions do not name the channel axis; "
-        f"{spell('quantization_overrides')} can give each channel a scale "
+        f"{spell('quantization_overrides')} can set a scale for each channel "
         f"({listed(list(dict.fromkeys(names)))})"
     ]
 
@@ -389,7 +389,7 @@ def _notes(op: Op, placement: Placement, precision: Precision) -> Iterator[str]:
     differing = [place.name for place in (*udos.inputs(op), *udos.outputs(op)) if place.differs]
     if differing:
         names = ", ".join(map(repr, dict.fromkeys(differing)))
-        yield f"has no type for {names} that all its DSPs support: name the target"
+        yield f"has no type for {names} that all its DSPs support: pass a SoC"
     yield from _static_notes(op, precision)
 
 

@@ -154,7 +154,7 @@ def verdict_of(kind: OutputKind, pairs: Pairs, threshold: float, *, is_certain: 
         NEAR if threshold else 0.0, SAME * max(float(np.abs(exact).max(initial=0.0)) for exact, _ in pairs)
     )
     if kind is not OutputKind.LABELS and _spread(pairs, 0) > least and not _spread(pairs, 1):
-        return replace(verdict, kept=0.0, at_most=0.0, words="constant, but not in float")
+        return replace(verdict, kept=0.0, at_most=0.0, words="constant, but the float values vary")
     return verdict
 
 

@@ -90,7 +90,7 @@ def checked_range(array: Array, tensor: Tensor) -> Range:
 def _finite(values: Range, tensor: Tensor) -> Range:
     if values != NOTHING and not values.is_finite:
         raise ModelError(
-            "holds NaN or infinite values, which no encoding can hold",
+            "the tensor holds NaN or infinite values, which no encoding can hold",
             where=f"static tensor {tensor.name!r}",
             fix="correct the weights in the source model",
         )

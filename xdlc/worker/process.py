@@ -296,7 +296,7 @@ class _Started:
         except OSError as error:
             raise BackendError(
                 f"xdlc cannot start a child process: {error.strerror or error}",
-                fix="end other processes, or raise the system's limits",
+                fix="end other processes, or raise the limit of processes: ulimit -u",
             ) from error
 
     def status(self, seconds: float) -> int | None:

@@ -77,7 +77,7 @@ def test_names_of_another_graph() -> None:
     edited = edit(two_graphs(), set_output_tensors=["d_one c_one", "two d_two,c_two"])
     assert ports(edited, "one")[1] == ["d_one", "c_one"]
     assert ports(edited, "two")[1] == ["d_two", "c_two"]
-    with pytest.raises(UsageError, match=r"graph 'two' has it: .*'two c_two'"):
+    with pytest.raises(UsageError, match=r"graph 'two' has this name: .*'two c_two'"):
         edit(two_graphs(), set_output_tensors=["c_two"])
     with pytest.raises(UsageError, match=r"has no graph 'tow'\n.*nearest: two"):
         edit(two_graphs(), set_output_tensors={"tow": ["c_two"]})

@@ -251,7 +251,7 @@ def test_nothing_to_put_on_hta():
     x = net.op("Softmax", [net.input(1, 4, 4, 3)], (1, 4, 4, 3), axis=u32(1))
     prepared = prepare(net.quantized(x))
     (problem,) = prepared.problems
-    assert "which supports 0 of 1" in str(problem)
+    assert "HTA supports 0 of 1" in str(problem)
     assert [one.type for one in prepared.rejected] == ["Softmax"]
     assert OWN_RECORD not in prepared.model.records
 

@@ -63,7 +63,7 @@ def test_damaged_facts_are_replaced_as_their_error_says() -> None:
         prepare_all(model, ["sm8650"])
     assert "overwrite_cache_records=True" in (caught.value.fix or "")
     prepared = prepare_all(model, ["sm8650"], overwrite_cache_records=True)
-    assert prepared.notices == ("record 'xdlc.caches' was damaged: its facts about existing caches are lost",)
+    assert prepared.notices == ("record 'xdlc.caches' is damaged: facts about existing caches are lost",)
     assert list(cache_provenance.read(prepared.model)) == ["htp.cache.sm8650.0"]
 
 
@@ -92,7 +92,7 @@ def test_identical_cache_is_kept_and_another_of_ours_is_replaced_with_a_reason()
     assert [seen[1:] for seen in steps] == [(0, 2), (1, 2), (1, 2), (2, 2), (2, 2)]
     assert [soc in title for soc, (title, *_) in zip((*SOCS, ""), steps[:4:2], strict=False)] == [True, True]
     assert (second.done, second.kept, second.failed) == (("sm8550", "sm8650"), ("sm8650",), ())
-    assert second.notices == ("sm8650: xdlc keeps htp.cache.sm8650.0: it is up to date",)
+    assert second.notices == ("sm8650: xdlc keeps htp.cache.sm8650.0: the cache is up to date",)
     name = "htp.cache.sm8650.0"
     assert second.model.records[name] is first.records[name]
     assert [step["args"]["htp_socs"] for step in second.model.metadata["history"]] == ["sm8650", "sm8550"]
@@ -123,7 +123,7 @@ def test_cache_of_a_graph_that_changed_or_of_another_build_is_replaced() -> None
     tensor.data = static("w", tensor.numpy() // 2).data
     again = prepare_all(changed, ["sm8650"])
     assert again.notices == (
-        "sm8650: xdlc replaces htp.cache.sm8650.0, which belongs to an older form of the graph",
+        "sm8650: xdlc replaces htp.cache.sm8650.0, which is for an older version of the graph",
     )
     assert cache_provenance.read(again.model) != cache_provenance.read(result.model)
 
@@ -144,7 +144,7 @@ def test_cache_that_xdlc_did_not_make_is_replaced_only_if_told() -> None:
     del first.records[cache_provenance.RECORD]
     alike = prepare_all(first, ["sm8650"])
     assert alike.kept == ("sm8650",)
-    assert "xdlc did not compile it" in alike.notices[0]
+    assert "another tool compiled the cache" in alike.notices[0]
     assert cache_provenance.RECORD not in alike.model.records
     with pytest.raises(UsageError, match="already has a cache for sm8650, not from xdlc"):
         prepare(first, ["sm8650"], vtcm_override=2)

@@ -209,7 +209,7 @@ def test_a_graph_that_is_taken_whole_is_not_divided_even_if_not_worth_it() -> No
     assert plan_partitions(model, "soc", {}).is_whole
     plan = plan_partitions(model, "soc", left("softmax_s"))
     assert [each.reason for each in plan.left if each.op == "reshape_flat"] == [
-        "runs faster on the CPU than with copies to HTP and back"
+        "runs faster on the CPU, without copies to HTP and back"
     ]
 
 
@@ -289,7 +289,7 @@ def test_an_op_that_never_compiles_is_left_to_the_cpu(fake: Callable[..., Any]) 
     assert [(left.op, left.reason) for left in plan.left] == [
         ("softmax_s", "it is odd"),
         ("conv2d_b", "the compiler fails on its partition: finalize failed"),
-        ("elementwisebinary_c", "runs faster on the CPU than with copies to HTP and back"),
+        ("elementwisebinary_c", "runs faster on the CPU, without copies to HTP and back"),
     ]
 
 

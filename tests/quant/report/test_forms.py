@@ -202,10 +202,10 @@ def test_samples_that_tell_nothing_have_no_verdict(report):
 def test_advice_names_the_few_ops_that_make_most_of_the_noise(report):
     few = replace(report.ops[0], name="guilty", sensitivity=13.0)
     lines = summary(replace(report, sqnr=12.0, ops=(few,)))
-    assert any(line.endswith("79% of the noise comes from guilty: begin with these") for line in lines)
+    assert any(line.endswith("79% of the noise comes from guilty: improve these first") for line in lines)
     many = [replace(few, name=f"op{index}", sensitivity=22.0) for index in range(10)]
     assert not any(
-        "begin with these" in line for line in summary(replace(report, sqnr=12.0, ops=tuple(many)))
+        "improve these first" in line for line in summary(replace(report, sqnr=12.0, ops=tuple(many)))
     )
 
 

@@ -312,7 +312,7 @@ def test_graphs_that_run_others_are_measured_but_for_sensitivity(net):
     for name, operation in (("then", 4), ("other", 8)):
         model.add_graph(_called(net, name, operation))
     report = measure(_decided(model, n.samples(2)), n.samples(2, seed=3))
-    assert report.unmeasured == ("xdlc did not measure sensitivity: the graph runs other graphs",)
+    assert report.unmeasured == ("xdlc did not measure sensitivity, because the graph runs other graphs",)
     assert report.sqnr > 10
     assert next(op for op in report.ops if op.name == "chosen_op").placement == "float"
 

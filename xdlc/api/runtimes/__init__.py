@@ -214,7 +214,7 @@ def tried(target: str, run: Callable[[Model, Any], Any]) -> Trial:
         found = run(_probe(), stored)
         if not numpy.array_equal(found, numpy.maximum(stored, _ZERO)):
             raise BackendError(
-                "computes wrong numbers for a graph of one Relu", fix="reinstall the package, or report this"
+                "the runtime computes wrong numbers for a Relu", fix="reinstall the package, or report a bug"
             )
     except XdlcError as error:
         return Trial(target, error)

@@ -51,7 +51,7 @@ def _examine(name: str, soc: Soc | None) -> RuntimeState:
         with _open(hta.prepare(model).model) as session:
             return session.run({"x": stored}, native=True)["y"]
 
-    core = "this machine runs sections for HTA as sub-graphs, but no compiled HTA code"
+    core = "this machine runs HTA sections as graphs on the CPU, and cannot run compiled HTA code"
     return RuntimeState(name, f"xdlc {VERSION}", core, (tried("host", run),))
 
 

@@ -38,13 +38,13 @@ def _open(
         for option in ("outputs", "loop_timeout", "cpu_fallback"):
             if stated.get(option):
                 raise UsageError(
-                    f"{spell(option)} needs the model, but the file has only a cache",
+                    f"{spell(option)} needs the graph of the model, but the file has only a cache",
                     where=where,
                     fix=f"omit {spell(option)}, or run the DLC that the cache came from",
                 )
         if options.get("mode") == ALWAYS_NEW:
             problem = f"{spell('mode', ALWAYS_NEW)} uses no cache, but the file has no graph"
-            raise UsageError(problem, where=where, fix="omit the mode")
+            raise UsageError(problem, where=where, fix=f"omit {spell('mode')}")
         return BinarySession(model, soc, graph=graph)
     whole = executable(model, where).with_main(graph)
     if cpu_fallback or has_control_flow(whole.main):

@@ -22,12 +22,12 @@ from xdlc.compare.figures import percent
 @click.option(
     "--metric",
     metavar="FILE.py:FUNCTION",
-    help="Score each model with your function: FUNCTION(run) returns a number. run(inputs) maps inputs by "
-    "name to outputs by name. xdlc executes FILE.py.",
+    help="Score each model with your function: FUNCTION(run) returns a number. run(inputs) runs the "
+    "model; inputs and outputs are dicts by name. xdlc executes FILE.py.",
 )
 @click.option("--soc", metavar="SOC", help="Also run quantized DLCs on the emulation of this SoC.")
 def main(models: tuple[Path, ...], input_list: Path, metric: str | None, soc: str | None) -> None:
-    """Compare a source model, its DLCs and their runs on HTP side by side."""
+    """Compare a source model and its DLCs, also on an emulated SoC."""
     from xdlc import api
 
     with bars.steps("running") as step:

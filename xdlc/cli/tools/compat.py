@@ -33,8 +33,8 @@ _SHOWN = {vendor_flags.VOID: "ignored", vendor_flags.LATER: "becomes"}
 def install(folder: Path, tools: tuple[str, ...], force: bool) -> None:
     """Write launchers with the names of the vendor's tools into a folder.
 
-    Each launcher is a script of three lines, for sh and for `python NAME`. It calls xdlc's tool with the
-    vendor's flags. xdlc never replaces a file that is not a launcher.
+    Each launcher is a script of three lines, for sh and for `python NAME`. A launcher calls xdlc's tool with
+    the vendor's flags. xdlc never replaces a file that is not a launcher.
     """
     from xdlc.ir.files import replace_text
 
@@ -49,10 +49,10 @@ def install(folder: Path, tools: tuple[str, ...], force: bool) -> None:
             with storage_errors(path, "read"):
                 existing = path.read_bytes()[: 1 << 14] if path.is_file() and not path.is_symlink() else b""
             if not existing.endswith(f"{_MARK}\n".encode()):
-                fix = "choose another folder, or omit the tool in --tools"
-                problems.append(UsageError("is a file, but no launcher", where=str(path), fix=fix))
+                fix = "choose another folder, or omit this tool from --tools"
+                problems.append(UsageError("the file exists and is not a launcher", where=str(path), fix=fix))
             elif existing != launcher.encode() and not force:
-                fix = "add --force to replace it"
+                fix = "add --force to replace the launcher"
                 problems.append(UsageError("is a launcher for another Python", where=str(path), fix=fix))
     raise_all(problems)
     with storage_errors(folder):
@@ -60,7 +60,7 @@ def install(folder: Path, tools: tuple[str, ...], force: bool) -> None:
     for path, launcher in files.items():
         replace_text(path, launcher, executable=True)
     show(f"written: {len(files)} launchers in {folder}")
-    show(f"to run them before the vendor's tools: export PATH={shlex.quote(str(folder.absolute()))}:$PATH")
+    show(f"to use them before the vendor's tools: export PATH={shlex.quote(str(folder.absolute()))}:$PATH")
 
 
 @tool("flags")
@@ -68,7 +68,7 @@ def install(folder: Path, tools: tuple[str, ...], force: bool) -> None:
 def flags(words: tuple[str, ...]) -> None:
     """List xdlc's name for each flag of a vendor's tool, or why xdlc lacks the flag.
 
-    If you name a flag, xdlc prints only the line of this flag. Without a tool, it searches all tools.
+    If you name a flag, xdlc prints only the line of this flag. Without a tool, xdlc searches all tools.
     """
     flag = next((word for word in words if word.startswith("-")), None)
     names = [word for word in words if word != flag]
@@ -112,7 +112,7 @@ def _show_flag(flag: str, names: Sequence[str]) -> None:
         if params.dashed(row[0]) == params.dashed(flag):
             tools_of.setdefault(row, []).append(name)
     for name in () if tools_of or len(names) == 1 else vendor_flags.lacking(flag):
-        meaning = "no counterpart: {}; {}".format(*vendor_flags.sections()[name]["missing"])
+        meaning = "no counterpart in xdlc: {}; {}".format(*vendor_flags.sections()[name]["missing"])
         tools_of.setdefault((flag, vendor_flags.REFUSED, meaning), []).append(name)
     if not tools_of:
         where = names[0] if len(names) == 1 else "the vendor's tools"

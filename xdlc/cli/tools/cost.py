@@ -28,7 +28,7 @@ def _bytes(_ctx: click.Context, _param: click.Parameter, value: str | None) -> i
     match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,6})?) *([KMG]?B?)", value.strip().upper())
     if match is None or match[2] not in _UNITS:
         raise params.BadValue(
-            f"{value!r} is not a number of bytes", "write a number and B, KB, MB or GB: 4MB"
+            f"{value!r} is not a number of bytes", "write a number with B, KB, MB or GB, like 4MB"
         )
     return int(float(match[1]) * _UNITS[match[2]])
 
@@ -36,14 +36,14 @@ def _bytes(_ctx: click.Context, _param: click.Parameter, value: str | None) -> i
 def _sizes(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[int, ...]:
     words = params.names(_ctx, _param, value)
     if not all(word.isascii() and word.isdecimal() and 0 < int(word) < 1 << 10 for word in words):
-        raise params.BadValue(f"{value!r} is not a list of sizes in MB", "write whole numbers: 2,4,8")
+        raise params.BadValue(f"{value!r} is not a list of sizes in MB", "write numbers from 1, like 2,4,8")
     return tuple(map(int, words))
 
 
 @tool(
     "xdlc-cost",
     epilog="The exit code is 5 if a graph moves more bytes than --max-dram allows. xdlc counts the bytes in "
-    "the plan of the vendor's compiler for a SoC; the counts are the same in every run.",
+    "the plan that the vendor's compiler makes for a SoC. Every run counts the same bytes.",
 )
 @params.DLC
 @click.option(
@@ -69,7 +69,7 @@ def _sizes(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
     "--max-dram",
     callback=_bytes,
     metavar="SIZE",
-    help="Exit with 5 if a graph moves more bytes to and from DRAM than this size, like 4MB.",
+    help="Exit with code 5 if a graph moves more bytes to and from DRAM than this size, like 4MB.",
 )
 @click.option(
     "--json",
@@ -100,8 +100,8 @@ def main(
 ) -> None:
     """Show the memory traffic and arithmetic of a model, without a device.
 
-    xdlc prints bytes of DRAM and VTCM, kernels on HMX (matrix unit), HVX (vector unit) and DMA, and spills.
-    The vendor's compiler plans the network for each SoC, op by op.
+    xdlc prints the bytes that move through DRAM and VTCM (vector memory), and the bytes that spill. xdlc also
+    counts the kernels of the matrix unit (HMX), the vector unit (HVX) and DMA.
     """
     from xdlc import api
     from xdlc.errors import UsageError, raise_all

@@ -29,7 +29,7 @@ def main() -> None:
     result(**described(machine))
     broken = [runtime.name for runtime in machine.runtimes if runtime.problem is not None]
     failed = f"runtime {', '.join(broken)} does not work: read the fix below"
-    output(failed if broken else "all is well: xdlc converts, quantizes, prepares and runs here")
+    output(failed if broken else "xdlc can convert, quantize, prepare and run models on this machine")
     for line in machine_lines(machine, every_trial=False):
         output(line)
     missing = {name: extra for name, extra in _EXTRAS.items() if find_spec(name) is None}

@@ -23,9 +23,9 @@ LABELS = {"component": "component", "cause": "cause", "fix": "fix", "example": "
 def main(context: click.Context, subject: tuple[str, ...]) -> None:
     """Explain errors of xdlc and of the vendor's libraries: cause and fix.
 
-    CODE is a code of xdlc like XD104, a number of the vendor, decimal or hexadecimal, or a name like
-    QNN_GRAPH_ERROR_FINALIZE_FAILED. LINE is a line of a log, in quotes. FILE is a log: xdlc shows each error
-    once, and counts the lines that have this error.
+    CODE is a code of xdlc (XD104), a number of the vendor's libraries (1002 or 0x3ea), or a name
+    (QNN_GRAPH_ERROR_FINALIZE_FAILED). LINE is a line of a log, in quotes. FILE is a log. xdlc shows each
+    error of the log once, and counts the lines with this error.
     """
     from xdlc import explain
 
@@ -44,5 +44,5 @@ def main(context: click.Context, subject: tuple[str, ...]) -> None:
             if text := getattr(explanation, name):
                 show(f"  {label}: {clean(text)}")
     if not explanations:
-        show("no known error; codes look like XD104, names like QNN_CONTEXT_ERROR_CREATE_FROM_BINARY")
+        show("the text has no known error; pass a code like XD104, a number, or a line of a log")
         context.exit(1)

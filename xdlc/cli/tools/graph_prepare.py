@@ -56,9 +56,9 @@ _SEVERAL = {"multiple": True, "callback": None, "type": str}
 
 @tool(
     "xdlc-graph-prepare",
-    epilog="Flags that change outputs, types or dimensions also change the network in the result, so that "
-    "graph and caches agree. With --check, the exit code is 0 if every SoC has a usable cache, and 5 if "
-    "a SoC lacks a usable cache. It is 2 if a name is unknown.",
+    epilog="Flags that change outputs, types or dimensions change both the graph and the caches of the "
+    "result. With --check, the exit code is 0 if every SoC has a usable cache, 5 if a SoC lacks a usable "
+    "cache, and 2 if a name is unknown.",
 )
 @params.DLC
 @params.output("Write the result to this file.  [default: <input>_cached.dlc]", "--output-dlc")
@@ -162,7 +162,7 @@ def main(
         export(stored, socs or [cache.soc for cache in caches(stored)])
         return
     if not socs and not htp_archs:
-        notice(f"you named no SoC; xdlc uses {DEFAULT_SOC}")
+        notice(f"you passed no SoC; xdlc uses {DEFAULT_SOC}")
         socs = (DEFAULT_SOC,)
     if not (exported or contexts) or target is not None:
         target = check_target(target or derived_path(source, "_cached.dlc"))

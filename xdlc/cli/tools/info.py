@@ -67,7 +67,7 @@ def main(
 ) -> None:
     """Show the content of a DLC, or of a context binary.
 
-    xdlc prints history, inputs and outputs, totals, caches and HTA records. It reads DLCs of the formats 3
+    xdlc prints history, inputs and outputs, totals, caches and HTA records. xdlc reads DLCs of the formats 3
     and 4, from xdlc and from the vendor's tools.
     """
     if not only_caches and (sdk or (devices and not with_cost)):

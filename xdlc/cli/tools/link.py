@@ -24,15 +24,15 @@ def _named(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
             raise params.BadValue(f"{value!r} is not NAME=FILE", "write NAME=FILE, like prompt=a.dlc")
         path = params.INPUT_FILE.convert(file, _param, _ctx)
         if path in named:
-            raise params.BadValue(f"{file!r} is named twice", "name the graph of a file once")
+            raise params.BadValue(f"{file!r} is named twice", "pass --graph once for each file")
         named[path] = name
     return named
 
 
 @tool(
     "xdlc-link",
-    epilog="The first graph is the main graph. xdlc drops caches: prepare the result, and each cache holds "
-    "all graphs.",
+    epilog="The first graph is the main graph. The result has no caches. If you prepare the result, each "
+    "cache holds all graphs.",
 )
 @click.argument("sources", metavar="DLC...", nargs=-1, type=params.INPUT_FILE)
 @click.option(
@@ -41,12 +41,12 @@ def _named(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
     multiple=True,
     callback=_named,
     metavar="NAME=FILE",
-    help="Give the graph of a DLC this name; the DLC may be an argument or another file. Repeatable.  "
-    "[default: the graph's own name; xdlc adds shapes or the file's name to equal names]",
+    help="Add the graph of this DLC under this name. Repeatable.  [default: the graph's own name; xdlc adds "
+    "shapes or the file's name to equal names]",
 )
 @params.output("Write the result to this file.", "--output-dlc", required=True)
 def main(sources: tuple[Path, ...], named: dict[Path, str], target: Path) -> None:
-    """Put the graphs of several DLCs into one.
+    """Put the graphs of several DLCs into one DLC.
 
     xdlc stores equal weights once. Inputs and outputs keep their names.
     """

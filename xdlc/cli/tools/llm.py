@@ -44,8 +44,8 @@ _SAMPLING = (
         default="auto",
         show_default=True,
         help="Choose the engine. genie runs the vendor's Genie on an emulated SoC. htp emulates the SoC "
-        "without Genie. host uses this machine. float is host without rounding. auto uses genie if it is "
-        "installed, else host.",
+        "without Genie. host computes on this machine; float does too, without rounding. auto uses genie "
+        "if Genie is installed, else host.",
     ),
     _SOC,
     _most_tokens(256, "Generate at most this many tokens for an answer."),
@@ -54,8 +54,8 @@ _SAMPLING = (
         type=params.NumberRange(0),
         default=0.0,
         show_default=True,
-        help="Divide the logits by this number; higher numbers vary answers more. 0 always chooses the "
-        "likeliest token.",
+        help="Divide the logits by this number: answers vary more with a higher number. 0 always chooses "
+        "the likeliest token.",
     ),
     click.option(
         "--top-k",
@@ -109,8 +109,8 @@ def _contexts(_ctx: click.Context, _param: click.Parameter, value: str | None) -
 def build(source: Path, folder: Path, **options: Any) -> None:
     """Build a bundle from a Hugging Face folder, a GGUF file or an exported model.
 
-    An exported decoder is a .pt2 or .onnx file, or a DLC. xdlc executes no code of the source. The next
-    build into the folder continues an interrupted build.
+    An exported model is a .pt2 file, an .onnx file or a DLC. xdlc executes no code of the model. If a build
+    stops early, run the command again: xdlc continues the build.
     """
     from xdlc.llm.building import build as built
 
@@ -129,7 +129,7 @@ def build(source: Path, folder: Path, **options: Any) -> None:
 def run(source: Path, prompt: str | None, tokens: str | None, max_new_tokens: int, **options: Any) -> None:
     """Continue a text or token ids."""
     if (prompt is None) == (tokens is None):
-        raise UsageError("give a text or token ids", fix=f"pass {spell('prompt')} or {spell('tokens')}")
+        raise UsageError("pass a text or token ids", fix=f"add {spell('prompt')} or {spell('tokens')}")
     from xdlc.llm.bundle import read_bundle
     from xdlc.llm.running import begun, tokenizer_of
 
@@ -166,7 +166,7 @@ def chat(source: Path, system: str | None, max_new_tokens: int, **options: Any) 
 @tool("xdlc-llm eval")
 @_BUNDLE
 @click.option(
-    "--text", "listing", type=params.INPUT_FILE, required=True, help="Evaluate on this text in UTF-8."
+    "--text", "listing", type=params.INPUT_FILE, required=True, help="Evaluate on this text file in UTF-8."
 )
 @click.option(
     "--engine",
@@ -175,7 +175,7 @@ def chat(source: Path, system: str | None, max_new_tokens: int, **options: Any) 
     multiple=True,
     help="Evaluate this engine: float, host or htp. Repeatable.  [default: float and host]",
 )
-@click.option("--reference", type=BUNDLE, help="Compare with this bundle of float weights, on the host.")
+@click.option("--reference", type=BUNDLE, help="Compare with this bundle of float weights, on this machine.")
 @_SOC
 @click.option(
     "--window",
@@ -199,7 +199,7 @@ def evaluate(
     window: int | None,
     max_tokens: int,
 ) -> None:
-    """Print perplexities on a text, and how often the engines' likeliest tokens match."""
+    """Print perplexities of engines on a text, and how often their tokens agree."""
     from xdlc.llm.bundle import read_bundle
     from xdlc.llm.evaluation import evaluate as measured
     from xdlc.llm.running import check_tokens, runner_of, tokenizer_of
@@ -225,7 +225,7 @@ def evaluate(
         worst = max(result.perplexities)
         same = f"{100 * result.equality(first):.1f} %"
         rows.append((title, f"{result.perplexity:.4f}", f"{result.ratio(first):.4f}", same, f"{worst:.4f}"))
-    show(f"{len(tokens)} tokens of {listing}; xdlc compares ratio and equal tokens with {rows[0][0]}")
+    show(f"{len(tokens)} tokens of {listing}; ratio and equal compare each engine with {rows[0][0]}")
     for line in text.table(
         ("engine", "perplexity", "ratio", "equal", "worst window"), rows, (12, 12, 12, 12)
     ):
@@ -296,7 +296,7 @@ def _stream(pieces: Iterator[str]) -> str:
 @click.option("--soc", metavar="SOC", help="Emulate this SoC.  [default: all SoCs of the bundle]")
 @_most_tokens(16, "Generate this many tokens.")
 def check(source: Path, soc: str | None, max_new_tokens: int) -> None:
-    """Compare the vendor's runtime with the emulation of the same context binaries."""
+    """Compare tokens of the vendor's runtime with tokens of the emulation."""
     from xdlc.llm.bundle import read_bundle
     from xdlc.llm.running import agreement
 
@@ -313,7 +313,7 @@ def check(source: Path, soc: str | None, max_new_tokens: int) -> None:
     "--tokenizer",
     type=params.INPUT_FILE,
     required=True,
-    help="Use this tokenizer.json, which belongs to the model.",
+    help="Use this tokenizer.json of the model.",
 )
 @click.option(
     "--soc",
@@ -340,7 +340,7 @@ def encoder(source: Path, folder: Path, tokenizer: Path, targets: tuple[str, ...
 @click.option(
     "--soc",
     metavar="SOC",
-    help="Emulate this SoC with the vendor's runtime.  [default: run on the host without the runtime]",
+    help="Emulate this SoC with the vendor's runtime.  [default: compute on this machine]",
 )
 def embed(source: Path, prompt: str, soc: str | None) -> None:
     """Print the embedding of a text, with one number on each line."""

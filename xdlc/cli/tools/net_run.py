@@ -40,10 +40,10 @@ _QUANTIZING = (
 @tool(
     "xdlc-net-run",
     epilog="xdlc writes the results of sample N, counted from 0, to OUTPUT/Result_N/<tensor>.raw. The files "
-    "hold float32 unless you request native files. A slash in a tensor's name makes a folder. xdlc "
-    "computes a dynamic dimension from the size of the raw file; an input with several dynamic "
-    "dimensions needs .npy files. For several graphs, pass a list for each graph with commas between "
-    "the lists, or __ to omit a graph. xdlc then writes to OUTPUT/<graph>/Result_N.",
+    "hold float32, or other types with --use-native-output-files. A slash in a tensor's name makes a folder. "
+    "xdlc computes a dynamic dimension from the size of the raw file; an input with several dynamic "
+    "dimensions needs .npy files. For several graphs, pass a list for each graph with commas between the "
+    "lists, or __ to omit a graph. xdlc then writes to OUTPUT/<graph>/Result_N.",
 )
 @params.source(
     "DLC",
@@ -63,7 +63,7 @@ _QUANTIZING = (
 @click.option(
     "--svg",
     type=params.OUTPUT_FILE,
-    help="With --samples: draw the steps from model to result into this file.",
+    help="With --samples: draw the steps from model to result into this .svg file.",
 )
 @flags_of(QuantizeOptions, without=options_of(QuantizeOptions).keys() - set(_QUANTIZING))
 @params.INPUT_DIMS
@@ -108,16 +108,16 @@ _QUANTIZING = (
     "--native-input-tensor-names",
     "native_names",
     metavar="GRAPH:T1,T2;..",
-    help="Read the raw files of these inputs in their own data types. Use this flag instead of "
-    "--use-native-input-files.",
+    help="Read the raw files of these inputs in the inputs' data types instead of float32. This flag "
+    "replaces --use-native-input-files.",
 )
 @click.option(
     "--set-output-tensors",
     "tensors",
     multiple=True,
     metavar="T1,T2",
-    help="Also write these tensors. A cache can write only tensors that you named when you compiled it; HTA "
-    "sections write the tensors between sections. 'GRAPH T1,T2' selects one of several graphs.",
+    help="Also write these tensors. A cache can write only tensors that you named when you compiled the "
+    "cache; HTA sections can write only tensors between sections. 'GRAPH T1,T2' selects a graph.",
 )
 @click.option(
     "--set-output-layers",
@@ -135,8 +135,8 @@ _QUANTIZING = (
     "--num-inferences",
     type=click.IntRange(1, 1_000_000),
     metavar="N",
-    help="Run this many inferences: xdlc repeats or shortens the list. xdlc writes only the results of the "
-    "first pass.",
+    help="Run this many inferences. xdlc repeats or shortens the list, and writes the results of each sample "
+    "once.",
 )
 @click.option(
     "--duration",
@@ -171,11 +171,11 @@ def main(
     input_dimensions: tuple[str, ...],
     **options: Any,
 ) -> None:
-    """Run a DLC on files, or take a source model through all steps.
+    """Run a DLC on files, or convert, quantize and measure a source model.
 
     xdlc runs the DLC once for each line of the input list, and writes the outputs as files. With --samples,
-    xdlc converts, quantizes, prepares and measures a source model. It prints the model's accuracy, the
-    processor of each op, and the cost.
+    xdlc converts, quantizes, prepares and measures a source model, and prints the model's accuracy, cost, and
+    the processor of each op.
     """
     quantizing = params.stated({name: options.pop(name) for name in _QUANTIZING})
     if quantizing and samples is None:
@@ -190,7 +190,7 @@ def main(
         _all_steps(source, svg, samples=samples, soc=soc, folder=output_dir, **quantizing)
         return
     if input_list is None:
-        raise UsageError("no samples are named", fix="add -l FILE, or for a source model --samples FILE")
+        raise UsageError("no samples are named", fix="add -l FILE; for a source model, add --samples FILE")
     dims = params.dims_of(input_names, input_dimensions)
     options["several"] = bool(dims) or ("," in str(input_list) and not os.path.isfile(input_list))
     chosen = _checked(runtime, options)
@@ -218,7 +218,7 @@ def main(
         model = api.executable(stored, str(source))
         if not stored.graphs and "graph" in chosen.options and chosen.compiles:
             if dims or options["enable_init_cache"]:
-                fix = "run the DLC that the cache came from"
+                fix = "pass the DLC that the cache came from"
                 raise UsageError("xdlc cannot resize a cache or add caches to it", where=str(source), fix=fix)
             _, ports = described(stored, options["soc"])
             model = Model(ports, stored.metadata, stored.records)
@@ -229,7 +229,7 @@ def main(
         if [*lists.values()] == [input_list] and name is None and "graph" in chosen.options:
             lists = {_fitting(model, input_list, options): input_list}
     if options["enable_init_cache"] and not chosen.compiles:
-        notice("--enable-init-cache has no effect: the CPU runs without a cache")
+        notice("--enable-init-cache has no effect, because the CPU needs no cache")
     elif options["storage_dir"] is not None and not options["enable_init_cache"]:
         notice("--storage-dir has no effect without --enable-init-cache")
     named = {name: options.pop(name) for name in options_of(KernelOptions)}
@@ -282,7 +282,7 @@ def _checked(name: str, options: Mapping[str, Any]) -> Runtime:
     if chosen.name == "aip" and options["several"]:
         raise UsageError(
             "--use-aip runs only the main graph, with its compiled dimensions",
-            fix="omit --use-aip, or omit --input-dimensions and give one input list",
+            fix="omit --use-aip, or omit --input-dimensions and pass one input list",
         )
     if options["native_names"] and options["native"]:
         raise UsageError(
@@ -373,7 +373,7 @@ def _run(
         with output_path.folder_for(target / "profile.csv"):
             replace_text(target / "profile.csv", profile.csv())
         if not chosen.times_ops:
-            show("these times are of the emulation on this machine, not of the device:")
+            show("these are times of the emulation on this machine, not of a device:")
         for line in str(profile).splitlines():
             show(line)
     repeated = f"; {number} inferences repeat the {len(inputs)} samples" if number > len(inputs) else ""

@@ -31,7 +31,7 @@ def _list(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
     metavar="NAME",
     multiple=True,
     required=True,
-    help="Apply this pass. Repeatable: passes run in turn until the graph stays the same.",
+    help="Apply this pass. Repeatable: xdlc repeats all named passes until the graph stays the same.",
 )
 @click.option(
     "--list",
@@ -44,8 +44,8 @@ def _list(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
 def main(source: Path, target: Path | None, passes: tuple[str, ...]) -> None:
     """Apply graph passes to a DLC.
 
-    A pass rewrites a graph and keeps its results. Converting and preparing run passes as needed. This tool
-    runs only the passes that you name, to show their effect.
+    A pass rewrites a graph that then computes the same results. This tool runs only the passes that you name.
+    xdlc convert and xdlc prepare run passes by themselves.
     """
     from xdlc import api
 

@@ -21,28 +21,28 @@ if TYPE_CHECKING:
 
 @tool(
     "xdlc-platform-check",
-    epilog="With --runtime, the exit code is 0 if that runtime works. Without it, the exit code is 0 if the "
-    "cpu works: you can convert and quantize then.",
+    epilog="With --runtime, the exit code is 0 if that runtime works. Without --runtime, the exit code is 0 "
+    "if the runtime cpu works. To convert and quantize, you need only the runtime cpu.",
 )
 @click.option(
     "--runtime",
     type=click.Choice([*module_names("xdlc.api.runtimes"), "all"]),
     help="Run a small graph on this runtime. cpu: onnxruntime; htp: the vendor's compiler and emulation; "
-    "aip: sections on HTA.  [default: all]",
+    "aip: sections of HTA.  [default: all]",
 )
 @click.option("--soc", metavar="SOC", help="List only this SoC, and emulate this SoC with the runtime htp.")
 @click.option(
     "--matrix",
     "model",
     type=params.INPUT_FILE,
-    help="Show only which ops of this DLC each vendor library supports for each SoC.",
+    help="Show only which ops of this DLC the vendor's library supports on each SoC.",
 )
 @click.option(
     "--libraries",
     multiple=True,
     callback=params.paths,
     metavar="DIR,DIR..",
-    help="With --matrix: query the vendor libraries in these folders of SDKs or of onnxruntime-qnn.  "
+    help="With --matrix: use the vendor's libraries in these folders of SDKs or of onnxruntime-qnn.  "
     "[default: the library in use]",
 )
 def main(runtime: str | None, soc: str | None, model: Path | None, libraries: tuple[str, ...]) -> None:

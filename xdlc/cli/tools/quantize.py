@@ -53,8 +53,8 @@ _PREPARING = all_of(
         "--hta-reorder",
         "reorder",
         is_flag=True,
-        help="Run layers in another order if this makes fewer sections. Layer ids then count in the new "
-        "order.",
+        help="Run layers in another order if the new order needs fewer sections. Layer ids then follow the "
+        "new order.",
     ),
     flags_of(
         AnnotateOptions,
@@ -91,8 +91,8 @@ def main(
 
     xdlc runs the network on calibration samples, chooses encodings, and stores weights as integers. Without
     --soc, xdlc uses the widths that the oldest SoC of --prepare supports. A quantized DLC needs no samples.
-    If a cache or section fails, xdlc writes the DLC without it, and the exit code is not 0. If --fail-below
-    fails, xdlc writes no file, and the exit code is 5.
+    If a cache or section fails to compile, xdlc still writes the DLC, and the exit code is not 0. If the
+    accuracy is below --fail-below, xdlc writes no file, and the exit code is 5.
     """
     from xdlc import api
     from xdlc.errors import raise_all
@@ -101,7 +101,7 @@ def main(
     from xdlc.targets import find_soc
 
     if enable_htp and not socs:
-        notice(f"you named no SoC; xdlc uses {DEFAULT_SOC}")
+        notice(f"you passed no SoC; xdlc uses {DEFAULT_SOC}")
         socs = (DEFAULT_SOC,)
     for is_set, flag, enabling, is_enabled in (
         (overwrite_cache_records, "--overwrite-cache-records", "--prepare", socs),

@@ -40,7 +40,7 @@ def convert(
 ) -> None:
     """Convert configurations from JSON to OpDef XML, or from OpDef XML to JSON.
 
-    xdlc recognizes the form of a file by its content, and merges packages with the same name. If a
+    xdlc recognizes the format of a file by its content, and merges packages with the same name. If a
     configuration has a problem, xdlc writes no file.
     """
     from xdlc.udo.config import convert as convert_configs
@@ -52,9 +52,9 @@ def convert(
 @tool("validate")
 @_CONFIGS
 def validate(configs: tuple[Path, ...]) -> None:
-    """Check each configuration, and all together; list each problem with its line.
+    """Check each configuration, then all together, and list problems by line.
 
-    The summary states for each constraint whether xdlc enforces it.
+    The summary states which constraints xdlc enforces.
     """
     from xdlc.errors import raise_all
     from xdlc.udo.config import inspect
@@ -75,11 +75,11 @@ def validate(configs: tuple[Path, ...]) -> None:
 def from_model(model: Path, target: Path, **options: Any) -> None:
     """Draft definitions for the operators of a model that xdlc cannot map.
 
-    xdlc drafts inputs, outputs and parameters from the model's nodes; each description names its source.
-    Extra JSON fields named xdlc_NAME store facts that the vendor's form cannot hold.
+    xdlc drafts inputs, outputs and parameters from the model's nodes; each description names its node.
+    Extra JSON fields named xdlc_NAME store facts that the vendor's format cannot hold.
 
-    If no definition can describe an operator, xdlc reports the operator, writes the remaining operators, and
-    exits with 4. If xdlc could draft no operator, it writes no file.
+    If no definition can describe an operator, xdlc reports this operator, writes the remaining operators, and
+    exits with code 4. If xdlc can draft no operator, xdlc writes no file.
     """
     from xdlc import api
     from xdlc.errors import raise_all
@@ -94,9 +94,9 @@ def from_model(model: Path, target: Path, **options: Any) -> None:
 @tool("schema")
 @params.output("Write this file.  [default: standard output]", "--output-path", default="-")
 def schema(target: Path) -> None:
-    """Write the XML Schema of OpDef XML, with which editors check configurations.
+    """Write the XML Schema of OpDef XML, which lets editors check configurations.
 
-    Refer to this file in a configuration: xs:noNamespaceSchemaLocation="OpDef.xsd".
+    Name the schema in a configuration: xs:noNamespaceSchemaLocation="OpDef.xsd".
     """
     from xdlc.udo.config import schema as schema_file
 
@@ -114,7 +114,7 @@ def schema(target: Path) -> None:
 def sdk(libraries: tuple[Path, ...], release: str) -> None:
     """Check that op packages and the HTP backend come from one SDK release.
 
-    xdlc prints the release of each file. It executes no code of the files.
+    xdlc prints the release of each file, and executes no code of the files.
     """
     from xdlc.udo.sdk_release import check_releases
 
@@ -144,8 +144,8 @@ def check_plugin(
 ) -> None:
     """Convert random nodes with a plugin, run each kernel, and compare the results.
 
-    xdlc chooses random attributes and shapes of the declared kinds; --attribute and --input-dim fix them. If
-    the plugin has a problem, the exit code is 7.
+    xdlc chooses random attributes and shapes of the declared kinds. --attribute and --input-dim set values
+    instead. If the plugin has a problem, the exit code is 7.
     """
     from xdlc import api
 

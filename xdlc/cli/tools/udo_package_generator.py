@@ -59,7 +59,7 @@ def _report(generated: Generated) -> None:
     for core in package.cores:
         show(f"{core.name:8}{', '.join(op.type for op in core.ops)}")
     for backend in generated.ignored:
-        show(f"notice: xdlc makes no library for backend {backend}")
+        show(f"notice: xdlc generates no library for backend {backend}")
     for text in generated.notices:
         show(f"notice: {text}")
     for path in outcome.kept:
@@ -68,5 +68,5 @@ def _report(generated: Generated) -> None:
     for path in outcome.replaced:
         show(f"replaced: you changed {path}; the old file is {path}.old")
     for path in outcome.left:
-        show(f"left: you changed {path}, which no longer belongs to the package; the file is now {path}.old")
+        show(f"left: you changed {path}, which the package no longer needs; the file is now {path}.old")
     written(outcome.folder)

@@ -67,7 +67,7 @@ def edit(
     layers, tensors = ((), ()) if input_list is None else read_names(Path(input_list))
     if input_list is not None and not layers and not tensors:
         warnings.warn(
-            f"{os.fspath(input_list)} has no line with ops (#) or tensors (%), so it has no effect",
+            f"{os.fspath(input_list)} has no line with ops (#) or tensors (%), so the list has no effect",
             stacklevel=2,
         )
     set_outputs(edited, [set_output_tensors, tensors], [set_output_layers, layers])
@@ -103,7 +103,7 @@ def _check_config(model: Model, path: str | os.PathLike[str]) -> None:
 
     held, shapes = read(path, has_sections=True), {tensor.name: tensor.shape for tensor in model.main.inputs}
     if shapes | held.shapes != shapes or held.outputs not in ([], [each.name for each in model.main.outputs]):
-        fix = f"set both with {spell('input_dimensions')} and {spell('set_output_tensors')}"
+        fix = f"set shapes and outputs with {spell('input_dimensions')} and {spell('set_output_tensors')}"
         raise UsageError(f"{spell('config')} has other shapes or outputs than the model", fix=fix)
 
 

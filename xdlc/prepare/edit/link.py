@@ -62,8 +62,8 @@ def link(
             notify(f"{place}: xdlc dropped {', '.join(dropped)}, which belong to the whole model")
     if len({came_quantized(model) for model in models.values() if _is_quantized(model)}) > 1:
         notify(
-            "some models have encodings from their sources, others from xdlc: the host rounds all of them "
-            "as HTP does"
+            "some models have encodings from their sources, others from xdlc: the CPU rounds all models as "
+            "HTP does"
         )
     udo.add_definitions(linked, _definitions(models))
     add_step(linked, "xdlc-link", {"graphs": ",".join(linked.graphs)})
@@ -80,12 +80,12 @@ def _main(model: Model, place: str, is_named: bool) -> Graph:
         raise UsageError(
             "the model holds no graph, only records",
             where=place,
-            fix="link the DLC that its caches came from",
+            fix="link the DLC that the caches came from",
         )
     if is_named and len(graphs) > 1:
         listed = ", ".join(graph.name for graph in graphs)
         raise UsageError(
-            f"holds {len(graphs)} graphs, which have names: {listed}", where=place, fix="omit its name"
+            f"holds {len(graphs)} graphs, which have names: {listed}", where=place, fix="omit the new name"
         )
     return graphs[0]
 
@@ -133,7 +133,7 @@ def _names_in(model: Model, main: Graph, name: str) -> dict[str, str]:
 
 
 def _clash(name: str, places: Sequence[str]) -> XdlcError:
-    fix = f"name the graphs: {spell('link.names')}"
+    fix = f"give the graphs different names: {spell('link.names')}"
     return UsageError(f"two graphs are named {name!r}", where=", ".join(places), fix=fix)
 
 
@@ -168,7 +168,7 @@ def _differing_notes(models: Mapping[str, Model]) -> Iterator[XdlcError]:
                     yield ConstraintError(
                         f"{key} of {port!r} are {notes.get(port)!r}, but {note!r} in {origin}",
                         where=place,
-                        fix=f"convert both with the same options, or give {port!r} another name",
+                        fix=f"convert both models with the same options, or give {port!r} another name",
                     )
 
 
@@ -188,7 +188,7 @@ def _definitions(models: Mapping[str, Model]) -> dict[str, Collection]:
                     raise ConstraintError(
                         f"UDO {opdef.name!r} of package {name!r} has two different definitions",
                         where=place,
-                        fix="convert the models with one definition",
+                        fix="convert the models with the same definition of the UDO",
                     )
             packages[name] = replace(merged, opdefs=tuple(opdefs.values()))
     return packages
@@ -213,7 +213,7 @@ def _metadata(
         for op, number in notes.get("layers", {}).items():
             layers.setdefault(op, set()).add(number)
     if any(len(numbers) > 1 for numbers in layers.values()):
-        notify("xdlc drops ids of layers, because they differ between the models")
+        notify("xdlc drops layer ids, because the models have different layer ids")
         layers.clear()
     merged |= {"nodes": list(map(list, nodes)), "history": history}
     merged["layers"] = {op: number for op, numbers in layers.items() for number in numbers}

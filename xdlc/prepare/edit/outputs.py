@@ -84,7 +84,7 @@ def unknown(graph: Graph, what: str, name: str, known: Mapping[str, Iterable[str
     others = [other for other, names in known.items() if other != graph.name and name in set(names)]
     fix = nearest_names(name, known[graph.name]) or "run `xdlc info --ops` to list names"
     if others:
-        fix = f"graph {others[0]!r} has it: put the name of the graph first, as in '{others[0]} {name}'"
+        fix = f"graph {others[0]!r} has this name: write the graph first, as in '{others[0]} {name}'"
     return UsageError(f"has no {what} {name!r}", where=f"graph {graph.name!r}", fix=fix, code="XD211")
 
 
@@ -152,8 +152,8 @@ def extra_outputs(
     named = _named(model, tensors, layers)
     other = next((name for name in named if name not in (graph.name, *running)), None)
     if other is not None:
-        fix = "name tensors of the graph that runs"
-        raise UsageError(f"graph {other!r} does not run, {graph.name!r} does", fix=fix)
+        fix = "name tensors of the graph that xdlc runs"
+        raise UsageError(f"xdlc runs graph {graph.name!r}, not graph {other!r}", fix=fix)
     found = dict.fromkeys(named.get(graph.name, ()))
     for op in graph.ops:
         found |= {held: None for held in op.outputs if every or (unread and not graph.consumers(held))}
@@ -206,7 +206,7 @@ def _computed(model: Model) -> Mapping[str, list[str]]:
 def _reason_against(graph: Graph, tensor: Tensor) -> UsageError | None:
     if tensor.producer is not None or graph.is_output(tensor):
         return None
-    what = "a constant of the model" if tensor.is_static else "an input, which you already have"
+    what = "a constant of the model" if tensor.is_static else "an input of the graph"
     return UsageError(
         f"tensor {tensor.name!r} cannot be an output: it is {what}",
         where=f"graph {graph.name!r}",

@@ -248,7 +248,7 @@ class _Sections:
         moved = sum(self.given[op] != id for op, id in self.ids.items())
         return division, [
             f"xdlc reordered layers: {len(division)} sections instead of {len(runs)}; {moved} layers have "
-            "new ids, which xdlc info shows"
+            "new ids; `xdlc info --ops` shows the ids"
         ]
 
     def make(self, runs: Sequence[Run]) -> list[XdlcError]:
@@ -258,9 +258,9 @@ class _Sections:
         if not on_hta:
             taken = len(self.given) - len(self.reasons)
             problem = ConstraintError(
-                f"no layer is worth running on HTA, which supports {taken} of {len(self.given)}",
+                f"no layer is worth running on HTA; HTA supports {taken} of {len(self.given)} layers",
                 where=f"graph {self.graph.name!r}",
-                fix="check the reasons of the layers that HTA does not support",
+                fix="read the reasons of the layers that HTA does not support, and change these layers",
             )
             problems.append(problem)
         if problems:
@@ -306,9 +306,8 @@ class _Sections:
         price = WORK_OF_CROSSING * count + WORK_OF_BYTE * nbytes / sum(map(work, self.given))
         if count >= MANY_CROSSINGS and price > MUCH:
             self.notes.append(
-                f"warning: many sections cost time and accuracy: {self.crossings}, an estimated "
-                f"{price:.0%} of the network's work; put fewer, longer ranges on HTA, or use "
-                f"{spell('reorder', True)}"
+                f"warning: many HTA sections cost time and accuracy: {self.crossings}, an estimated "
+                f"{price:.0%} of the network's work; use fewer, longer ranges, or {spell('reorder', True)}"
             )
 
     def _blocked(self, part: Partition) -> list[XdlcError]:
@@ -319,7 +318,7 @@ class _Sections:
                 f"a border of layers {first}-{last} separates the layer from a layer that HTA computes "
                 f"together with it; HTA does not support the layer alone: {'; '.join(self.reasons[op])}",
                 where=f"layer {self.given[op]} {op.name!r} ({op.type})",
-                fix="move the border, so that both layers are on one side",
+                fix="move the border, so that both layers are in one section",
                 node=op.name,
                 op=op.type,
             )

@@ -59,7 +59,7 @@ def check_foreign(existing: ExistingCache, model: Model, target: Target, where: 
             f"the model already has a cache for {target.name}, not from xdlc, which "
             + (existing.cache.problem or "has other options or belongs to another model"),
             where=f"{where}: {existing.cache.name}",
-            fix=f"replace it with {spell('overwrite_cache_records', True)}",
+            fix=f"replace this cache with {spell('overwrite_cache_records', True)}",
         )
 
 
@@ -80,7 +80,7 @@ def difference(
     if changed_content(existing.cache, existing.facts):
         return "has other bytes than the cache that was compiled"
     if existing.facts.graphs != selection.graphs:
-        return "belongs to an older form of the graph"
+        return "is for an older version of the graph"
     before, new = asdict(options_of_facts(existing.facts)), asdict(options)
     changed = [f"{key} {before[key]} instead of {new[key]}" for key in new if before[key] != new[key]]
     if changed:
@@ -106,7 +106,7 @@ def check(target: Target, compiled: Compiled, where: str) -> None:
         add_cache(Model(), target.name, compiled.data, compiled.entry, compiled.shared)
     except ContainerError as error:
         raise BackendError(
-            f"the compiler's result {error.problem}", where=where, fix="prepare this SoC again"
+            f"the compiler's result {error.problem}", where=where, fix="prepare the DLC for this SoC again"
         ) from error
 
 

@@ -126,8 +126,8 @@ class CompileJobs:
 
 def _why_kept(held: ExistingCache) -> str:
     if held.facts is not None:
-        return "it is up to date"
-    return "xdlc did not compile it and its graph is not recorded, but inputs, outputs and options match"
+        return "the cache is up to date"
+    return "another tool compiled the cache, but its inputs, outputs and options match"
 
 
 _T = TypeVar("_T")

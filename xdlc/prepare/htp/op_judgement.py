@@ -193,8 +193,8 @@ def judge(ran: Ran, until: float, timeout: float) -> float | None:
     if problem is not None and any(map(_is_useless, differences)) and time.monotonic() < until:
         lowest = min(error.figures().db for error in differences)
         raise wrong(
-            f"an output differs from the host ({lowest:.1f} dB), but xdlc cannot name the op: "
-            f"the graph with all values as outputs does not run: {problem.problem:.200}",
+            f"an output differs from the CPU's output ({lowest:.1f} dB), but xdlc cannot name the op: "
+            f"HTP cannot run the graph with all tensors as outputs: {problem.problem:.200}",
             ran.place,
         ) from problem
     return count / len(ran.model.main)
@@ -243,7 +243,7 @@ def _judge_whole(ran: Ran, until: float) -> None:
         if not is_near(tensor, error) and cumulative.get(tensor.name, own) > own + APART:
             raise wrong(
                 f"output {tensor.name!r} of the cache is at {own:.1f} dB, but at "
-                f"{cumulative[tensor.name]:.1f} dB if the ops run one by one: the ops are wrong together",
+                f"{cumulative[tensor.name]:.1f} dB if the ops run one by one, so ops together are wrong",
                 ran.place,
             )
 
@@ -289,7 +289,7 @@ def _overflow(ran: Ran, name: str) -> str:
 def wrong(problem: str, where: str, node: str | None = None, op: str | None = None) -> WrongCacheError:
     """Return the error of a wrong cache."""
     fix = (
-        f"rewrite the op, or leave it to the CPU; {spell('verify', False)} stores the cache without this "
+        f"rewrite the op, or run the op on the CPU; {spell('verify', False)} stores the cache without this "
         "check"
     )
     return WrongCacheError(problem, where=where, fix=fix, node=node, op=op)

@@ -176,8 +176,8 @@ def _over(graph: Graph, component: Iterable[Op], numbers: dict[Op, int]) -> int:
 
 
 MOST_NAMED = 8
-_CONDITION = "the host runs conditions of loops"
-_SMALL = "runs faster on the CPU than with copies to HTP and back"
+_CONDITION = "the CPU runs the conditions of loops"
+_SMALL = "runs faster on the CPU, without copies to HTP and back"
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from xdlc.runtime.htp.unsupported_op import shortened
 
 _log = logging.getLogger(__name__)
 _LONGEST = 7 * 86_400
-_FORGOTTEN = f"record {cache_provenance.RECORD!r} was damaged: its facts about existing caches are lost"
+_FORGOTTEN = f"record {cache_provenance.RECORD!r} is damaged: facts about existing caches are lost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ def prepare_all(
     if not result.graphs:
         raise UsageError(
             "the model holds no graph, only compiled caches or records, which cannot be compiled again",
-            fix="use the DLC that the caches came from",
+            fix="prepare the DLC that the caches came from",
         )
     name = "model" if isinstance(model, Model) else os.fspath(model)
     notices = []
@@ -352,7 +352,7 @@ def _check_options(
     vtcm: int | None, level: int, threads: int | None, jobs: int | None, timeout: float, budget: float
 ) -> None:
     if not 0 < timeout <= _LONGEST:
-        raise UsageError(f"timeout is {timeout} seconds", fix=f"give more than 0 and at most {_LONGEST} s")
+        raise UsageError(f"timeout is {timeout} seconds", fix=f"pass more than 0 and at most {_LONGEST} s")
     numbers = {
         "vtcm_override": vtcm,
         "optimization_level": level,

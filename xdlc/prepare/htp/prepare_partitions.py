@@ -138,7 +138,7 @@ class PartitionJobs:
             names = ", ".join(map(repr, self.marked))
             notices.append(f"{len(self.marked)} tensor(s) between partitions are outputs now: {names}")
             notices += [
-                f"{soc}: {cache.cache.name} belongs to the model without these outputs; prepare {soc} again"
+                f"{soc}: {cache.cache.name} is for the model without these outputs; prepare {soc} again"
                 for soc, cache in self._held.items()
                 if soc not in self._wanted
             ]
@@ -263,7 +263,7 @@ def _nothing(state: _State, place: str) -> XdlcError:
     if problems:
         return _all_of(problems, place)
     reasons = {left.reason for left in state.report.unsupported.values() if left.type not in GRAPH_PARAMS}
-    why = "; ".join(sorted(reasons)) or "no op of the graph computes anything"
+    why = "; ".join(sorted(reasons)) or "the graph has no op that computes"
     return ConstraintError(
         f"HTP supports no partition of the graph: {why}",
         where=place,

@@ -66,12 +66,12 @@ def targets(
         other = "SoCs" if socs else spell("vtcm_override")
         raise UsageError(
             f"{spell('htp_archs')} and {other} exclude each other",
-            fix="name architectures for caches that run on all of their SoCs, or SoCs with a size of VTCM",
+            fix="pass only architectures, or only SoCs",
         )
     if share_weights and share_graph_weights:
         raise UsageError(
             f"{spell('share_weights')} and {spell('share_graph_weights')} exclude each other",
-            fix="share weights between graphs of a cache, or between caches",
+            fix="pass only one of the two options",
         )
     if not socs and not archs:
         raise UsageError("no SoC is named", fix="name SoCs, like sm8550,sm8650", code="XD202")
@@ -100,7 +100,7 @@ def _of_socs(names: Sequence[str], vtcm: int | None) -> Iterator[tuple[Soc, int]
         if vtcm and soc.vtcm_mb and vtcm > soc.vtcm_mb:
             raise UsageError(
                 f"{soc.name} has {soc.vtcm_mb} MB of VTCM, not {vtcm} MB",
-                fix=f"give at most {soc.vtcm_mb} MB, or omit the flag",
+                fix=f"give at most {soc.vtcm_mb} MB, or omit {spell('vtcm_override')}",
             )
         yield soc, vtcm or soc.vtcm_mb or 0
 

@@ -176,8 +176,8 @@ def _notice(result: Verification) -> str | None:
     if poor:
         worst = min(poor, key=lambda name: poor[name])
         return (
-            f"output {worst!r} is {poor[worst]:.1f} dB from the host's, though no op is wrong by itself; "
-            f"{spell('verify', 'LIST')} verifies with your inputs"
+            f"output {worst!r} is {poor[worst]:.1f} dB compared with the CPU's output, but no op is wrong by "
+            f"itself; {spell('verify', 'LIST')} verifies with your inputs"
         )
     return f"xdlc verified {result.share:.0%} of the ops" if result.share < 1 else None
 
@@ -235,7 +235,7 @@ def verify(
                 result = _of_graph(alone, cache, own, sources, limits, serve, place, timeout)
                 results.append((max(sum(map(len, own.values())), 1), result))
     if not results:
-        raise NoInputError("it holds no graph of the model")
+        raise NoInputError("the cache has no graph of the model")
     return _merged(results, compiled=serve is not None)
 
 

@@ -88,6 +88,6 @@ def find_algorithms(names: Sequence[str]) -> list[Algorithm]:
             raise UsageError(
                 f"no quantization algorithm {name!r}; known: {', '.join(known) or 'none'}",
                 where=spell("algorithms"),
-                fix=f"use a known algorithm ({nearest})" if nearest else "omit the algorithm",
+                fix=f"use a known algorithm ({nearest})" if nearest else "omit this algorithm",
             )
     return sorted((algorithms[name] for name in names), key=lambda algorithm: algorithm.stage)

@@ -44,9 +44,9 @@ def mixed_precision(plan: Plan, calibration: Calibration, engine: Engine) -> Pla
     climbs = not options.has_goal and engine.metric is None
     if climbs and options.accuracy == "fast":
         raise UsageError(
-            "mixed precision has no goal",
+            "mixed precision needs a goal",
             where=spell("algorithms"),
-            fix=f"give {spell('accuracy', 'best')}, {spell('min_sqnr')}, {spell('max_sqnr_drop')}, or "
+            fix=f"pass {spell('accuracy', 'best')}, {spell('min_sqnr')}, {spell('max_sqnr_drop')}, or "
             f"{spell('evaluate')} and {spell('min_score')}",
         )
     shared = plan.main.groups
@@ -54,7 +54,7 @@ def mixed_precision(plan: Plan, calibration: Calibration, engine: Engine) -> Pla
         shared = plan.main.ranges(calibration, options, plan.choice).groups or shared
     groups = find_groups(plan.graph, plan.placement, shared, plan.precision, options)
     if not groups:
-        return plan.noted("mixed precision: no op can have other widths")
+        return plan.noted("mixed precision: no op supports other widths")
     runs = most_runs(plan.graph, sum(1 for _ in calibration.samples))
     trials = Trials(plan, calibration, engine, groups, _judged(plan, calibration, engine), runs)
     if climbs:

@@ -249,7 +249,7 @@ def calibrate(
         draw = ", ".join(f"{name!r}: np.random.rand{shape}" for name, shape in shapes.items())
         fix = "pass 32 samples or more: quantize -l samples.txt, each line a path like data/0.raw. To try, "
         fix += f"draw samples for -l samples.npz: import numpy as np; np.savez('samples.npz', **{{{draw}}})"
-        raise UsageError("the calibration list is empty", fix=fix, code="XD205")
+        raise UsageError("the list of samples is empty", fix=fix, code="XD205")
     keys = keys_of(model)
     return Calibration(
         statistics={tensor: measured.statistics.get(keys[tensor], Statistics()) for tensor in tensors},
@@ -386,5 +386,5 @@ def measure_with(plan: Plan, calibration: Calibration, samples: Iterable[Sample]
         kept.floats = run_sample(session, kept.sample, place)
         for name, array in kept.sample.items():
             if array.dtype.kind == "f" and not np.isfinite(array).all():
-                fix = "remove the sample, or fix its preprocessing"
+                fix = "remove the sample, or correct the preprocessing of the sample"
                 raise UsageError("holds NaN or infinite values", where=f"{place}, {name!r}", fix=fix)

@@ -236,7 +236,7 @@ def _not_finite(tensor: Tensor, sample: int, low: float, high: float, total: flo
     place = f"calibration sample {sample}, tensor {tensor.name!r}"
     if tensor.producer is None:
         return UsageError(
-            f"holds {what}", where=place, fix="remove the sample, or fix its preprocessing", code="XD212"
+            f"holds {what}", where=place, fix="remove the sample, or preprocess it again", code="XD212"
         )
     op = tensor.producer
     kind = f"{op.package}::{op.type}" if is_udo(op) else op.type

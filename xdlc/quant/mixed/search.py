@@ -331,8 +331,8 @@ def summary(trials: Trials, result: SearchResult) -> list[str]:
     parts = [f"{len(result.levels)} groups of ops; xdlc raised {raised}"]
     if goal.sqnr is not None:
         now, was = trials.exact(result.levels), trials.exact(base)
-        asked = f"the goal is {goal.sqnr:.1f} dB, with a reserve of {goal.margin:.1f} dB for other samples"
-        judged = f"xdlc judged {trials.sample_count} samples, {trials.held_out_count} of them held out"
+        asked = f"the goal is {goal.sqnr:.1f} dB, plus a reserve of {goal.margin:.1f} dB for other samples"
+        judged = f"xdlc judged {trials.sample_count} samples, of which it held out {trials.held_out_count}"
         parts.append(f"the worst output is at {now:.1f} dB, and was at {was:.1f} dB ({asked}; {judged})")
     if goal.metric is not None:
         parts.append(f"the score is {trials.score(result.levels):g}, the goal {goal.metric.least:g}")
@@ -345,8 +345,8 @@ def summary(trials: Trials, result: SearchResult) -> list[str]:
     narrowing = ", ".join(map(spell, ("target", "float_ops", "act_bitwidth_of", "weights_bitwidth_of")))
     if not result.reached and str(goal):
         lines.append(
-            f"warning: no widths reach {goal}: the best reach {_reached(trials, result)}; lower the goal, "
-            f"omit restrictions ({narrowing}), or calibrate with more varied samples"
+            f"warning: no widths reach {goal}: the best reach {_reached(trials, result)}; "
+            f"lower the goal, remove restrictions ({narrowing}), or calibrate with more varied samples"
         )
     return lines
 

@@ -69,7 +69,7 @@ def export_encodings(model: Model, version: str = aimet.VERSION) -> dict[str, An
     graph = model.main
     if not any(tensor.dtype.is_fixed for tensor in graph.tensors.values()):
         raise UsageError(
-            "has no encodings, because it is not quantized",
+            "the graph has no encodings, because it is not quantized",
             where=f"graph {graph.name!r}",
             fix="quantize the model first",
         )
@@ -138,20 +138,20 @@ def _override(graph: Graph, tensor: Tensor, name: str) -> Override:
         grain, scales = Grain.CHANNEL if channels else Grain.BLOCK, tuple(encoding.scales)
     else:
         raise UsageError(
-            f"{type(encoding).__name__} cannot be stored in a file of encodings",
+            f"{type(encoding).__name__} is a kind of encoding that files of encodings cannot store",
             where=f"tensor {name!r}",
             fix="export a model whose weights have scales",
         )
     if any(encoding.offsets) or not signed:
         raise UsageError(
-            "has several scales but is not symmetric, which files of encodings cannot store",
+            "files of encodings cannot store several scales that are not symmetric",
             where=f"tensor {name!r}",
             fix="export a model whose weights are symmetric",
         )
     op = next(iter(graph.consumers(tensor)), None)
     if op is None:
         raise UsageError(
-            "has several scales but no reader, so xdlc cannot tell its axes in the source",
+            "the tensor has several scales, but no op reads the tensor, so its axis in the source is unknown",
             where=f"tensor {name!r}",
             fix="remove the tensor from the model",
         )

@@ -44,7 +44,7 @@ from xdlc.quant.precision import Precision
 from xdlc.quant.ranges import GIVEN, Decision, QuantType, activation_type, used_bits, weight_type
 from xdlc.quant.weights import why_no_blocks
 
-_FLOAT_BIAS = "is a bias in float, but fixed-point ops need integers"
+_FLOAT_BIAS = "is a float bias, but fixed-point ops need an integer bias"
 _STORED = "is already stored as integers"
 
 
@@ -127,7 +127,7 @@ class Importing:
             if self._forms.setdefault(tensor.name, form) != form:
                 place = self._places[tensor.name]
                 raise override.error(
-                    f"is for the tensor {tensor.name!r}, which {place} also sets",
+                    f"sets the tensor {tensor.name!r}, which {place} also sets",
                     "omit one entry: the model has one tensor for both",
                 )
             self._places.setdefault(tensor.name, override.where)
@@ -164,7 +164,7 @@ class Importing:
                         f"has 16 bits, but {op.type} {op.name!r} computes with 8-bit activations: HTP has "
                         "no such kernel",
                         where=self._places[weight.name],
-                        fix=f"give {op.outputs[0].name!r} 16 bits too, or give the weight 8",
+                        fix=f"give {op.outputs[0].name!r} 16 bits too, or give the weight 8 bits",
                     )
                 )
         raise_all(problems, where=self._overrides.where)
@@ -202,7 +202,7 @@ class Importing:
         text = f"{matched}, {len(filled - self._forms.keys())} filled, {len(matching.left)} unused"
         if matching.followed:
             count = len(matching.followed)
-            text += f", {count} scaled because BatchNorm or similar ops went into their weights"
+            text += f", {count} scaled because BatchNorm or similar ops were merged into their weights"
         return f"{text}, {len(self._floats)} op(s) float" if self._floats else text
 
     def sign(self, model: Model) -> None:
@@ -298,7 +298,7 @@ def activation_form(override: Override) -> QuantType:
         raise override.error("has several scales, but is not a weight", "write one scale for the tensor")
     if override.bits not in (8, 16):
         raise override.error(
-            f"has {override.bits} bits; activations and constants need 8 or 16",
+            f"has {override.bits} bits, but activations and constants need 8 or 16 bits",
             "use 8 or 16 bits, or omit the entry",
         )
     encoding = ScaleOffset(override.scales[0], override.offsets[0], override.bits)
@@ -316,11 +316,11 @@ def weight_form(override: Override, op: Op, rule: Traits, weight: Tensor, *, per
     """
     bits = override.bits
     if bits not in (2, 4, 8, 16):
-        raise override.error(f"has {bits} bits; weights need 2, 4, 8 or 16", "use 2, 4, 8 or 16")
+        raise override.error(f"has {bits} bits; weights need 2, 4, 8 or 16", "set bits to 2, 4, 8 or 16")
     used = bits if bits < 8 else None
     if bits < 8 and not override.symmetric:
         raise override.error(
-            f"is not symmetric, but weights of {bits} bits must be",
+            f"the encoding is not symmetric, but weights of {bits} bits need a symmetric encoding",
             f"write the offset as -{1 << (bits - 1)}, or use 8 bits",
         )
     encoding: Encoding = ScaleOffset(override.scales[0], 0, used)
@@ -345,8 +345,8 @@ def _by_channel(override: Override, op: Op, rule: Traits, weight: Tensor, used: 
     axis, count = _channel_axis(op, rule), len(override.scales)
     if axis is None:
         raise override.error(
-            f"has {count} scales, but weights of {op.type} {op.name!r} need one",
-            "write one encoding for the tensor",
+            f"has {count} scales, but weights of {op.type} {op.name!r} need one scale",
+            "write an encoding with one scale",
         )
     if weight.shape[axis] != count:
         raise override.error(
@@ -412,11 +412,11 @@ def bias_form(override: Override, op: Op, rule: Traits, bias: Tensor, *, per_cha
         if len(override.scales) != bias.size or bias.rank != 1:
             raise override.error(
                 f"has {len(override.scales)} scales, but {bias.size} elements",
-                "write one scale for each element, or one",
+                "write one scale, or one scale for each element",
             )
         return SFIXED32, AxisScaleOffset(0, override.scales)
     if override.grain is not Grain.TENSOR:
-        raise override.error("has several scales", "write one scale, or 32 bits")
+        raise override.error("has several scales, but 8 bits need one", "write one scale, or set 32 bits")
     if override.bits == 8:
         return UFIXED8, ScaleOffset(override.scales[0], override.offsets[0])
     held = op.inputs[1].encoding if op.inputs[1] is not None else None
@@ -436,7 +436,7 @@ def udo_form(override: Override, tensor: Tensor) -> QuantType:
     if bits not in (4, 8, 16, 32) or (bits == 32 and not override.symmetric):
         raise override.error(
             f"has {bits} bits; static data of UDOs need 4, 8 or 16, or 32 and symmetry",
-            "use one of these, or omit the entry",
+            "use 4, 8, 16 or 32 bits, or omit the entry",
         )
     signed = {4: SFIXED4, 8: SFIXED8, 16: SFIXED16, 32: SFIXED32}[bits]
     if override.grain is Grain.TENSOR:
@@ -464,6 +464,6 @@ def _open_axis(override: Override, tensor: Tensor) -> int:
         raise override.error(
             f"has {count} scales{'' if stated is None else f' along axis {stated}'}, but "
             f"{tensor.name!r} has the shape {list(tensor.shape)}",
-            "write as many scales as an axis has elements, or one",
+            "write one scale, or as many scales as an axis has elements",
         )
     return axes[0]

@@ -28,8 +28,8 @@ from xdlc.quant.overrides.reading import Overrides
 MOST_NAMED = 20
 """Names without a match for which the nearest tensors are looked up; of more the number is reported."""
 TENSOR = "tensor"
-INSIDE = "is inside an operation, or is a constant: the model has no tensor for it"
-FOLLOWS = "is for a bias or factor that was merged with others: xdlc derives or calibrates it"
+INSIDE = "is inside an operation or is a constant, so the model has no such tensor"
+FOLLOWS = "is for a bias or factor that xdlc merged with others: xdlc chooses the encoding itself"
 _ROLES = ("weight", "bias")
 _PORT = re.compile(r"(.+) (input|output) ([0-9]{1,9})")
 """Name of an input or output of a module by its position."""
@@ -110,7 +110,7 @@ def match(model: Model, overrides: Overrides, missing: str) -> Matching:
         if reals:
             continue
         if tensors:
-            result.left[name] = "holds no float values"
+            result.left[name] = "the tensor holds no float values"
         elif name in gone or modules.knows(name):
             result.left[name] = INSIDE
         else:
@@ -139,7 +139,7 @@ def _tell(unknown: list[Override], known: Iterable[str], where: str, missing: st
             UsageError(
                 f"{more} more name(s) match no tensor",
                 where=where,
-                fix="check that the file belongs to this model",
+                fix="check that the file is for this model",
             )
         )
     if missing == "warn":

@@ -211,7 +211,7 @@ def normalised(stated: Stated, where: str) -> Step:
     """
     low, high = stated.low, stated.high
     if (low is None) != (high is None):
-        raise UsageError("has only one of min and max", where=where, fix="write both, or neither")
+        raise UsageError("has only one of min and max", where=where, fix="write min and max, or neither")
     if low is not None and high is not None and not low <= high:
         raise UsageError(f"min is {low:g}, above max {high:g}", where=where, fix="swap min and max")
     if stated.scale is None:
@@ -228,7 +228,7 @@ def _checked(scale: float, where: str) -> float:
         raise UsageError(
             f"scale must be a positive float32 number, found {scale:g}",
             where=where,
-            fix="correct the scale, or omit the entry: then calibration chooses it",
+            fix="correct the scale, or omit the entry: xdlc then calibrates the tensor",
         )
     return as_float32(scale)
 
@@ -239,7 +239,7 @@ def _of_range(stated: Stated, values: Range, where: str) -> Step:
         raise UsageError(
             f"min {values.low:g} and max {values.high:g} span an empty or infinite range",
             where=where,
-            fix="widen the range, or omit the entry: then calibration chooses it",
+            fix="widen the range, or omit the entry: xdlc then calibrates the tensor",
         )
     if not stated.symmetric or values.low >= 0.0:
         steps = (1 << stated.bits) - 1
@@ -250,7 +250,7 @@ def _of_range(stated: Stated, values: Range, where: str) -> Step:
     # From -2^(n-1) or from the step above: both are symmetric.
     if not -half * scale * 1.00001 - scale / 2 <= values.low <= -(half - 1) * scale * 0.99999 + scale / 2:
         raise UsageError(
-            f"is symmetric, but min {values.low:g} and max {values.high:g} are not",
+            f"the entry is symmetric, but min {values.low:g} and max {values.high:g} are not",
             where=where,
             fix="set is_symmetric to False, or make the range symmetric",
         )

@@ -79,7 +79,7 @@ def read_overrides(source: str | os.PathLike[str] | Mapping[str, Any]) -> Overri
                 override = _override(entry, version, scope)
                 if override is not None and overrides.setdefault(entry.name, override) != override:
                     problem = "has a second, different encoding"
-                    scope.report(entry.node.path, problem, "omit one encoding")
+                    scope.report(entry.node.path, problem, "omit one of the two encodings")
             except XdlcError as error:
                 scope.add(error)
     merged = top.value(MERGED)
@@ -136,7 +136,7 @@ def _override(entry: Entry, version: Version, scope: Scope) -> Override | None:
         problem = "is an activation with several scales"
         raise scope.error(entry.node.path, problem, "write one scale, or move the entry to param_encodings")
     if len(override.scales) > 1 and not override.symmetric:
-        problem = "has several scales but is not symmetric"
+        problem = "the entry has several scales but is not symmetric"
         raise scope.error(entry.node.path, problem, "make all scales symmetric, or write one scale")
     return replace(override, name=entry.name, kind=entry.kind, where=scope.place(entry.node.path))
 
@@ -159,7 +159,7 @@ def _rows(node: Node, version: Version, scope: Scope) -> list[Fields]:
         return [Fields(node, "the encoding", scope)]
     if not isinstance(node.value, list) or not node.value:
         content = "an empty one" if node.value == [] else kind_of(node.value)
-        scope.report(node.path, f"must be a list of encodings, found {content}", "write [{...}]")
+        scope.report(node.path, f"expected a list of encodings, found {content}", "write [{...}]")
         return []
     nodes = list(node.items()) if len(node.value) > 1 else [Node(node.value[0], node.path)]
     return [Fields(item, "the encoding", scope) for item in nodes]
@@ -198,7 +198,7 @@ def _positive(row: Fields, name: str) -> int:
     row.require(name, "16")
     number = row.whole(name)
     if number is not None and number < 1:
-        row.report(name, f"{name} of {row.what} is {number}", "write a number from 1 on")
+        row.report(name, f"{name} of {row.what} is {number}", "write a whole number from 1 on")
     return number or 0
 
 
@@ -304,7 +304,10 @@ def _expansion(
             "give the same number of blocks to each channel",
         )
     if min(integers) < 1 or max(integers) > 1 << scale_bits:
-        raise row.error(f"has scales of blocks that are not from 1 to {1 << scale_bits}", "correct them")
+        raise row.error(
+            f"has scales of blocks that are not from 1 to {1 << scale_bits}",
+            "write whole numbers in this range",
+        )
     return Override.of(
         bits,
         [normalised(Stated(bits, scale=scale, symmetric=True), row.place) for scale in scales],
@@ -355,7 +358,7 @@ def _by_type(row: Fields) -> Override | None:
         if axis is None or sum(dim > 1 for dim in shape) > 1:
             raise row.error(
                 f"has {len(scales)} scales, which fit no single axis",
-                "write one scale for each index of an axis, and that axis",
+                "write one scale for each index of an axis, and name the axis",
             )
         grain = Grain.CHANNEL
     half = 1 << (bits - 1)

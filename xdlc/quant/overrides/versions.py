@@ -112,7 +112,7 @@ def version_of(top: Fields) -> Version:
     name = top.value("version")
     if name is not None and (not isinstance(name, str) or name not in VERSIONS):
         known = ", ".join(VERSIONS)
-        top.report("version", f"the file's version is {kind_of(name)}; known: {known}", "use a known version")
+        top.report("version", f"the file's version is {kind_of(name)}; known: {known}", f"use one of {known}")
         raise Stop
     has_list = LIST in top and not any(section in top for section in SECTIONS)
     if has_list or (name is not None and VERSIONS[name].layout is Layout.ONE_LIST):
@@ -147,7 +147,7 @@ def entries(top: Fields, version: Version) -> Iterator[Entry]:
             if kind == "activation" and is_module:
                 yield from _ports(named, name, section, top.scope)
             elif not name:
-                top.scope.report(named.path, "has no name", "write the tensor's name")
+                top.scope.report(named.path, "the entry has no name", "write the tensor's name")
             else:
                 yield Entry(kind, name, named)
 

@@ -165,7 +165,7 @@ def find_range_method(name: str, *, weights: bool = False) -> RangeMethod:
         raise UsageError(
             f"no {kind} {name!r}; known: {', '.join(names)}",
             where=f"{'param' if weights else 'act'}_quantizer_calibration",
-            fix=nearest_names(name, (*names, *_LEGACY)) or "use one of them",
+            fix=nearest_names(name, (*names, *_LEGACY)) or "use a method of this list",
         )
     return method
 

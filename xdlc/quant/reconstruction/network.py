@@ -162,7 +162,7 @@ def fit_network(
     if has_control_flow(plan.graph):
         return plan.noted(f"{name}: not applied, because the graph runs other graphs")
     if not sites:
-        return plan.noted(f"{name}: not applied, because it can fit no weights")
+        return plan.noted(f"{name}: not applied, because no weights of the graph support it")
     named = {op.outputs[0].name: site for op, site in sites.items()}
     exact = plan.float_model.clone().main
     left = Walk(exact, lambda op: _result(op) in named, quantized=False, kernels=engine.kernels)
@@ -203,18 +203,13 @@ def fit_network(
             tensor.data = stored
         return plan.noted(
             f"{name}: dropped, because on {len(held_out)} samples the outputs "
-            + (
-                f"are {-gain:.1f} dB farther from the float outputs"
-                if gain < 0
-                else "keep less of their task"
-            )
+            + (f"are {-gain:.1f} dB worse than before" if gain < 0 else "have fewer correct results")
             + " with it"
         )
     return changed.noted(
-        f"{name}: fitted {len(sites)} layers; on {len(held_out)} samples the outputs are {gain:.1f} dB "
-        "closer to the float outputs"
+        f"{name}: fitted {len(sites)} layers; on {len(held_out)} samples the outputs are {gain:.1f} dB better"
         if gain
-        else f"{name}: no effect, because the {len(sites)} layers were as close to float before"
+        else f"{name}: no effect, because the {len(sites)} layers were as accurate before"
     )
 
 

@@ -241,18 +241,18 @@ def find_sites(plan: Plan) -> tuple[dict[Op, Site], list[str]]:
         if isinstance(found, Site):
             sites[op] = found
         else:
-            others.append(f"{op.name!r} stays as it is: {found}")
+            others.append(f"{op.name!r} keeps its rounding: {found}")
     return sites, others
 
 
 def _site(plan: Plan, op: Op, layout: Layout) -> Site | str:
     weight, source = op.inputs[1], op.inputs[0]
     if weight is None or source is None or source.is_static:
-        return "its input is static"
+        return "its input is a constant"
     if not weight.dtype.is_float:
         return "its weight is already quantized"
     if layout.depth > DEEPEST:
-        return f"each result has {layout.depth} inputs, but more than {DEEPEST} need too much memory"
+        return f"each result has {layout.depth} inputs, but xdlc supports at most {DEEPEST}"
     if plan.graph.sole_consumer(weight) is not op:
         return "other ops share its weight"
     dtype, encoding = plan.decision.statics[op, 1]

@@ -80,13 +80,13 @@ def check_path(path: str | os.PathLike[str]) -> str:
     suffix = Path(path).suffix.lower()
     if suffix not in FORMS:
         raise UsageError(
-            f"no report has the suffix {suffix!r}",
+            f"xdlc writes no report with the suffix {suffix!r}",
             where=os.fspath(path),
             fix=f"name a file that ends in {', '.join(FORMS)}",
         )
     if not Path(path).parent.is_dir():
         raise StorageError(
-            "cannot be written: the folder does not exist", where=os.fspath(path), fix="make the folder first"
+            "cannot be written: the folder does not exist", where=os.fspath(path), fix="make the folder"
         )
     return suffix
 
@@ -182,8 +182,7 @@ class Reporter:
         )
         if not self._is_own and not held_out:
             note = (
-                f"xdlc measured calibration samples, because it needs {HELD_OUT} samples or more to hold "
-                "some out"
+                f"xdlc measured calibration samples, because it holds out samples only of {HELD_OUT} or more"
             )
             report = replace(report, unmeasured=(*report.unmeasured, note), held_out=False)
         title = self._title or _source_of(remedies.plan.model) or report.model
@@ -292,7 +291,7 @@ def _advice(report: QuantReport) -> Iterator[str]:
     elif report.verdict in ("fair", "poor", "useless"):
         yield from _remedies(report)
     elif report.verdict != "good":
-        yield f"pass at least {HELD_OUT * LEAST_ROWS} calibration samples: xdlc judges every {HELD_OUT}th"
+        yield f"pass at least {HELD_OUT * LEAST_ROWS} calibration samples: xdlc judges one of {HELD_OUT}"
     elif not report.lost and not starved and not clipped:
         yield f"outputs are at {_db(report.reached)}; nothing needs to be done"
     if clipped:
@@ -314,7 +313,7 @@ def _remedies(report: QuantReport) -> Iterator[str]:
     few, share = _few_that_matter(report)
     names = [op.name for op in few]
     if few:
-        yield f"{share:.0%} of the noise comes from {', '.join(map(printable, names))}: begin with these"
+        yield f"{share:.0%} of the noise comes from {', '.join(map(printable, names))}: improve these first"
     narrow = [op.name for op in few if op.placement == "fixed" and op.act_bits == 8]
     alike = weights is None or acts is None or acts + 3 >= weights
     most = "weights and activations cost the same" if alike else "activations cost most"

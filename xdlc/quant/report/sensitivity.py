@@ -143,7 +143,7 @@ def plan_trials(
         most: Most trials; default: what ``WORK`` allows.
     """
     if has_control_flow(subject.graph):
-        return [], 0, "xdlc did not measure sensitivity: the graph runs other graphs"
+        return [], 0, "xdlc did not measure sensitivity, because the graph runs other graphs"
     if not any(is_real(output) for output in subject.graph.outputs):
         return [], 0, "xdlc did not measure sensitivity: no output of the network holds float values"
     rated: list[tuple[float, Trial]] = []
@@ -163,8 +163,8 @@ def plan_trials(
     if count == len(rated):
         return trials, samples, None
     left = (
-        f"xdlc measured sensitivity for the {count} worst of {len(rated)} tensors and weights: each needs "
-        "a run of the network"
+        f"xdlc measured sensitivity for the {count} worst of {len(rated)} tensors and weights, because each "
+        "one needs a run of the network"
     )
     return trials, samples, left
 

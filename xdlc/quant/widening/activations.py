@@ -233,7 +233,7 @@ def _lost(join: Join, reason: str, options: Options | None = None) -> Advice:
 
 def _for_more_bytes(join: Join) -> tuple[str, Options]:
     options = {"act_bitwidth_of": {op.name: 16 for op in join.onward}}
-    return "16 bits there and in its readers move many more bytes; to accept it", options
+    return "16 bits for this op and the next ops move many more bytes; to use 16 bits", options
 
 
 def _in_float(plan: Plan, *ops: Op) -> Options:
@@ -246,8 +246,8 @@ def _done(joins: Sequence[Join], count: int, factor: float) -> str:
     others = f" and {len(joins) - 1} more join" if len(joins) > 1 else " joins"
     return (
         f"{first.op.name!r}{others} values up to {first.narrow:.3g} with values up to {first.wide:.3g}: "
-        f"{count} op{'' if count == 1 else 's'} there get 16-bit activations, moving {factor:.2f} times "
-        "the bytes"
+        f"{count} op{'' if count == 1 else 's'} after the join get 16-bit activations, moving {factor:.2f} "
+        "times the bytes"
     )
 
 
@@ -271,7 +271,7 @@ def _why_not(plan: Plan, join: Join) -> tuple[str, Options | None] | None:
         return None
     if plan.options.one_act_bitwidth:
         return (
-            f"HTA has one width: use {spell('act_bitwidth', 16)}, or give the model an output for each part",
+            f"HTA computes with one width: use {spell('act_bitwidth', 16)}, or write an output for each part",
             None,
         )
     if soc is not None and not soc.capabilities.a16w8:
@@ -281,11 +281,11 @@ def _why_not(plan: Plan, join: Join) -> tuple[str, Options | None] | None:
             None,
         )
     if join.wide > LARGEST * join.narrow:
-        return "16 bits cannot either; keep it float", _in_float(plan, join.op)
+        return "16 bits cannot resolve these values either; keep the op float", _in_float(plan, join.op)
     for op in narrow:
         rule = rule_of(op)
         if op.name in plan.precision.acts:
-            return f"{op.name!r} has 8 bits by request; omit the request, or request 16", None
+            return f"{op.name!r} has 8 bits, because you requested 8; request 16, or omit the request", None
         weights = plan.precision.weight_bits_of(op)
         if rule is None or 16 not in rule.activation_bits or not supports(op, 16, weights, soc):
             return f"{op.name!r} ({op.type}) has no 16 bits; keep both float", _in_float(plan, join.op, op)

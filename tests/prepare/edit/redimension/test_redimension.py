@@ -171,7 +171,7 @@ def test_features_that_weights_do_not_take_are_refused() -> None:
     ("dims", "said"),
     [
         ({"z": (1, 8, 8, 4)}, "names 'z', which is not an input\n  fix: use one of x"),
-        ({"x": (8, 8, 4)}, "3 dimensions for 'x', but it has 4"),
+        ({"x": (8, 8, 4)}, "3 dimensions for 'x', but the input has 4"),
         ({"x": (1, 0, 8, 4)}, "the shape [1, 0, 8, 4]"),
         ({"x": (1, 2**32, 8, 4)}, "dimensions from 1 to"),
         ({"x": "1,8,8,4"}, "whole numbers"),
@@ -327,7 +327,14 @@ def test_rules(
             "do not divide 5x4",
         ),
         ("UnPack", [(2, 3)], [(3,), (3,)], {"axis": u32(0)}, (3, 3), "3 parts need as many outputs"),
-        ("DetectionOutput", [(1, 2, 3)], [(1, 9)], {}, (2, 2, 3), "no rule gives its results"),
+        (
+            "DetectionOutput",
+            [(1, 2, 3)],
+            [(1, 9)],
+            {},
+            (2, 2, 3),
+            "which has no rule for its results",
+        ),
     ],
 )
 def test_what_is_open_is_refused_with_the_op(
@@ -344,7 +351,9 @@ def test_an_op_of_the_host_is_refused_with_the_reason_for_it(models: Any) -> Non
     path = models.save(
         models.make([node("MatMul", "x w", "y")], {"x": ["n", 4]}, {"y": None}, {"w": weight(4, 2)})
     )
-    with pytest.raises(ConstraintError, match=r"'x' \[3, 4\] reaches it.*; it runs on the host only: .*open"):
+    with pytest.raises(
+        ConstraintError, match=r"'x' \[3, 4\] reaches the op.*; it runs on the host only: .*open"
+    ):
         edit(xdlc.convert(path), input_dimensions={"x": (3, 4)})
 
 

@@ -31,7 +31,7 @@ def regrouped(axes: Sequence[Axis], target: Sequence[int]) -> list[Axis]:
     """
     factors = [factor for axis in axes for factor in axis]
     if math.prod(factor.old for factor in factors) != math.prod(target) or 0 in target:
-        raise ShapeError(f"its output {list(target)} has another number of elements than its input had")
+        raise ShapeError(f"its output {list(target)} has another number of elements than its input")
     parts_of: list[list[Factor]] = [[] for _ in target]
     may_join = sum(factor.old == 1 for factor in factors) > list(target).count(1)
     before: int | None = None
