@@ -32,11 +32,11 @@ def test_every_misfit_is_named_once() -> None:
     assert [(problem.where, problem.problem) for problem in caught.value.problems] == [
         (
             "graph 'wide': op 'gather' (Gather)",
-            "input 0 ('table') holds 4294967296, but integers on HTP have at most 32 bits",
+            "input 0 ('table') holds 4294967296, but HTP's integers have 32 bits",
         ),
         (
             "graph 'wide': op 'hot' (OneHot)",
-            "parameter 'on_value' holds -2147483649, but integers on HTP have at most 32 bits",
+            "parameter 'on_value' holds -2147483649, but HTP's integers have 32 bits",
         ),
     ]
     assert to_text(graph, data="inline") == before

@@ -64,7 +64,7 @@ def misfits(graph: Graph) -> Iterator[XdlcError]:
             if value is not None:
                 named = f"{place} ({param.name!r})" if isinstance(param, Tensor) else place
                 yield ConstraintError(
-                    f"{named} holds {value}, but integers on HTP have at most 32 bits",
+                    f"{named} holds {value}, but HTP's integers have 32 bits",
                     where=f"graph {graph.name!r}: op {op.name!r} ({op.type})",
                     fix="use a value that fits 32 bits, or run this part of the model on the host",
                     node=op.name,

@@ -240,8 +240,8 @@ def test_what_nobody_can_execute_is_refused(tmp_path, line, reason):
         ("float[4] x", "s = SequenceConstruct (x) y = Relu (s)", "input 0 is of type sequence"),
         ("float[4] x", "y = SequenceConstruct (x)", "output 'y' is a sequence"),
         ("float[4] x", "y = Optional (x)", "output 'y' is a sequence or an optional"),
-        ("seq(float[4]) x", "y = SequenceAt (x, zero)", "it is of type sequence"),
-        ("optional(float[4]) x", "y = OptionalGetElement (x)", "it is of type optional"),
+        ("seq(float[4]) x", "y = SequenceAt (x, zero)", "the input has type sequence"),
+        ("optional(float[4]) x", "y = OptionalGetElement (x)", "the input has type optional"),
     ],
 )
 def test_what_a_dlc_cannot_hold_is_refused(tmp_path, inputs, lines, reason):
@@ -313,7 +313,7 @@ def test_a_computed_number_of_iterations_cannot_carry_sequences(tmp_path):
     }"""
     error = refused(tmp_path, text)
     assert isinstance(error, UnsupportedOp)
-    assert "a state is a sequence" in error.problem
+    assert "a state of the loop is a sequence" in error.problem
 
 
 def test_loops_read_sequences_around_them(tmp_path):

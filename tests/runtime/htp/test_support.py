@@ -185,7 +185,7 @@ def test_open_extents_and_wide_integers_are_named() -> None:
     model = Model({"g": graph})
     assert said(support.judge(model, SM8650))[0] == (
         "add",
-        "input 1 ('wide') holds 1099511627776, but integers on HTP have at most 32 bits",
+        "input 1 ('wide') holds 1099511627776, but HTP's integers have 32 bits",
     )
     assert model.main.outputs[0].dtype is dt.INT64  # the model is as it was
 

@@ -222,15 +222,15 @@ class Argument:
         reals = {"float32": "float_data", "float64": "double_data"}.get(dtype.name)
         numbers = fields.get("int64_data" if dtype == np.int64 else "int32_data", [])
         if octets:
-            held = _joined(octets, np.uint8)
-            size, rest = divmod(held.nbytes, dtype.itemsize)
+            content = _joined(octets, np.uint8)
+            size, rest = divmod(content.nbytes, dtype.itemsize)
             if rest:
                 raise ModelError(
-                    f"the tensor has {held.nbytes} bytes, no multiple of {dtype.itemsize}",
+                    f"the tensor has {content.nbytes} bytes, no multiple of {dtype.itemsize}",
                     where=self.where,
                     fix=_DAMAGED,
                 )
-            data: ir.TensorData = ir.Transform([held], lambda array: array.view(dtype), (size,), dtype)
+            data: ir.TensorData = ir.Transform([content], lambda array: array.view(dtype), (size,), dtype)
         elif reals:
             data = _joined(fields.get(reals, []), dtype)
         elif dtype == np.float16:  # as bits
@@ -332,14 +332,14 @@ def _operator(fields: Fields, path: Path) -> OperatorDef:
     args: dict[str, Argument] = {}
     for each in fields.get("arg", ()):
         key = (each.get("name") or [""])[-1]
-        made = Argument(f"{where}: argument {key!r}", each)
+        argument = Argument(f"{where}: argument {key!r}", each)
         if key in args and _plain(args[key].fields) != _plain(each):
             raise ModelError(
                 "the operator has this argument twice, with different values",
-                where=made.where,
+                where=argument.where,
                 fix="remove one of the two",
             )
-        args[key] = made
+        args[key] = argument
     return OperatorDef(type, name, inputs, outputs, args, where, line)
 
 

@@ -86,12 +86,12 @@ def _composed(node: Node, g: Operators, x: Value) -> Value:
 
 @operator("Cast", layout=ANY, ignores=("from_type", "sat"))
 def _cast(node: Node, g: Operators, x: Value) -> Value:
-    given = node.attr("to")
-    if isinstance(given, str) and given.upper() not in DATA_TYPES:
+    target_name = node.attr("to")
+    if isinstance(target_name, str) and target_name.upper() not in DATA_TYPES:
         raise node.problem(
-            f"the operator casts to {given!r:.40}, a type that a DLC cannot hold", "remove the cast"
+            f"the operator casts to {target_name!r:.40}, a type that a DLC cannot hold", "remove the cast"
         )
-    target = DATA_TYPES[given.upper()] if isinstance(given, str) else integer(node, "to", 0)
+    target = DATA_TYPES[target_name.upper()] if isinstance(target_name, str) else integer(node, "to", 0)
     return elementwise.converted(g, x, ir.dtype.from_numpy(dtype_of(target, "")))
 
 
