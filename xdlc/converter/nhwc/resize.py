@@ -155,12 +155,13 @@ def scale_and_translate(
         UnsupportedOp: If the height or width is open.
     """
     if kernel not in _KERNELS:
-        raise ModelError(f"kernel {kernel!r} is unknown", fix="correct the model")
+        raise ModelError(f"kernel {kernel!r} is unknown", fix=f"use {', '.join(_KERNELS)}")
     tables = []
     for n, m, factor, move in zip(_check(x, size), size, scale, shift, strict=True):
         if not (0 < factor < math.inf and math.isfinite(move)):
             raise ModelError(
-                f"scale {factor} and shift {move} of the image are not both finite", fix="correct the model"
+                f"the scale must be finite and above 0, and the shift finite: {factor}, {move}",
+                fix="correct the model",
             )
         check_table(n, m)
         tables.append(_kernel_shares(n, m, float(factor), float(move), *_KERNELS[kernel], antialias))
