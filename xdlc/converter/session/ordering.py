@@ -57,7 +57,7 @@ class _Links:
             for name in node.writes:
                 if name and self.producer.setdefault(name, index) != index:
                     raise ModelError(
-                        f"two nodes write {name!r}",
+                        f"two nodes produce {name!r}",
                         where=where,
                         fix="export the model again, so that one node writes each value",
                     )
