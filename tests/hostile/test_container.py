@@ -262,7 +262,7 @@ BROKEN = {
     "two ops are named": {"nodes": [node(), node(outputs=())]},
     "refers to tensor 'z'": {"nodes": [node(inputs=["z"])]},
     "already|has a source": {"nodes": [node(), node("m")]},
-    "before it is produced": {
+    "but no earlier op writes": {
         "nodes": [node(inputs=["t"]), node("m", outputs=["t"])],
         "tensors": [tensor(), tensor("y", 1), tensor("t", 3)],
     },

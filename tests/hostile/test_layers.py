@@ -127,7 +127,7 @@ def _ints(*values):
 @pytest.mark.parametrize(
     ("type", "changes", "problem"),
     [
-        ("Prelu", {"operands.1.dims": _ints(-1)}, "has the shape"),
+        ("Prelu", {"operands.1.dims": _ints(-1)}, "of the invalid shape"),
         ("Prelu", {"operands.1.dims": _ints(9)}, "bytes for"),
         ("Prelu", {"operands.1.dtype": string("odd")}, "unknown data type 'odd'"),
         ("Prelu", {"operands.1.dtype": string("string")}, "unknown data type 'string'"),

@@ -331,7 +331,10 @@ def test_functions_that_explode(
         functions=functions(depth, width, last),
         opsets=[("", 17), ("f", 1)],
     )
-    refused(convert(server, tmp_path, proto), "its functions are nested" if depth > 64 else "nodes expand to")
+    refused(
+        convert(server, tmp_path, proto),
+        "functions of the model are nested" if depth > 64 else "of the model expand to",
+    )
 
 
 def test_functions_that_call_one_another(server: Server, tmp_path: Path) -> None:

@@ -192,7 +192,7 @@ def test_ops_before_their_inputs_still_print_and_parse():
         "  a = Relu(%x) -> %y float32[1]\n  input %x float32[1]\n}\n"
     )
     graph = ir.parse(text).main
-    with pytest.raises(ModelError, match=r"'b' reads 'y' before"):
+    with pytest.raises(ModelError, match=r"'b' reads 'y', but no earlier op"):
         graph.verify()
 
 
@@ -200,34 +200,38 @@ def test_ops_before_their_inputs_still_print_and_parse():
     ("text", "where", "problem"),
     [
         ("graph g {", "line 1", "not closed"),
-        ("nonsense", "line 1", "expected metadata, graph or record"),
+        ("nonsense", "line 1", "must begin with metadata, graph or record"),
         ("graph g {\n\n  a = Relu(%x)\n}", "line 3", "'x' is not declared"),
         ("graph g {\n return %x\n}", "line 2", "'x' is not declared"),
         ("graph g {\n input %x float23[1]\n}", "line 2", "unknown data type 'float23'"),
         ("graph g {\n input %x float32[-1]\n}", "line 2", "negative"),
         ("graph g {\n input %x float32[1]\n input %x float32[1]\n}", "line 3", "two tensors are named 'x'"),
-        ("graph g {\n static %x uint8[2] = [1]\n}", "line 2", "2 numbers, found 1"),
-        ("graph g {\n static %x uint8[1] = [256]\n}", "line 2", "256 is outside 0 to 255"),
-        ("graph g {\n static %x bool8[1] = [2]\n}", "line 2", "expected true or false"),
-        ("graph g {\n static %x uint8[2] = hex:00\n}", "line 2", "needs 2 bytes, found 1"),
-        ("graph g {\n static %x uint8[1] = hex:zz\n}", "line 2", "bad hexadecimal"),
-        ("graph g {\n static %x uint8[1] = zip:00\n}", "line 2", "expected numbers, hex: or sha256:"),
+        ("graph g {\n static %x uint8[2] = [1]\n}", "line 2", "2 numbers, but the text has 1"),
+        ("graph g {\n static %x uint8[1] = [256]\n}", "line 2", "256 is outside the range 0 to 255"),
+        ("graph g {\n static %x bool8[1] = [2]\n}", "line 2", "must be true or false"),
+        ("graph g {\n static %x uint8[2] = hex:00\n}", "line 2", "needs 2 bytes of data, but has 1"),
+        ("graph g {\n static %x uint8[1] = hex:zz\n}", "line 2", "hexadecimal data are not valid"),
+        ("graph g {\n static %x uint8[1] = zip:00\n}", "line 2", "a number, hex: or sha256:"),
         ("graph g {\n static %x string[1] = sha256:0\n}", "line 2", "cannot hold data"),
         ("graph g {\n input %x uint8[1] per_axis(axis=0)\n}", "line 2", "per_axis lacks scales"),
-        ("graph g {\n input %x uint8[1] per_tensor(scale=0.1, zero=1)\n}", "line 2", "bad per_tensor"),
+        (
+            "graph g {\n input %x uint8[1] per_tensor(scale=0.1, zero=1)\n}",
+            "line 2",
+            "per_tensor is not valid",
+        ),
         ("graph g {\n input %x uint8[1] role=inputs\n}", "line 2", "unknown role"),
         ("graph g {\n a = Relu() {k=uint32 1, k=uint32 2}\n}", "line 2", "appears twice"),
-        ("graph g {\n a = Relu() {k=uint32 x}\n}", "line 2", "bad value 'x'"),
+        ("graph g {\n a = Relu() {k=uint32 x}\n}", "line 2", "'x' is not a valid value"),
         ("graph g {\n a = Relu()\n a = Relu()\n}", "line 3", "two ops are named 'a'"),
         ("graph g {\n input %x uint8[1]\n a = Relu() -> %x\n}", "line 3", "already has a source"),
         ("graph g {\n a = Relu() !\n}", "line 2", "unexpected character '!'"),
         ("graph g {\n a = Relu() b\n}", "line 2", "unexpected 'b'"),
-        ("graph g {\n sth %x float32[1]\n}", "line 2", "expected an op, input, static"),
+        ("graph g {\n sth %x float32[1]\n}", "line 2", "an op, input, static"),
         ("metadata []", "line 1", "not a JSON object"),
-        ("metadata {", "line 1", "not JSON"),
-        ("record r x hex:", "line 1", "bad value 'x'"),
+        ("metadata {", "line 1", "not valid JSON"),
+        ("record r x hex:", "line 1", "'x' is not a valid value"),
         ("record r 0 hex:\nrecord r 0 hex:", "line 2", "two records"),
-        ("metadata " + '{"a":' * 100_000, "line 1", "not JSON"),
+        ("metadata " + '{"a":' * 100_000, "line 1", "not valid JSON"),
     ],
 )
 def test_errors_name_the_line(text, where, problem):

@@ -49,7 +49,7 @@ def test_what_cannot_be_resolved_is_told(blend):
     with pytest.raises(UsageError, match="unknown backend 'HPT'") as caught:
         resolve(blend.opdefs[0], blend, "HPT")
     assert "HTP" in caught.value.fix
-    with pytest.raises(ModelError, match="is not offered for GPU, but for CPU, DSP_V68"):
+    with pytest.raises(ModelError, match="is not defined for GPU, but for CPU, DSP_V68"):
         resolve(blend.opdefs[0], blend, "GPU")
     bare = replace(blend, supplements=())
     with pytest.raises(

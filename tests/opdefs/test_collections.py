@@ -39,7 +39,7 @@ def test_ops_and_supplements_of_one_package_are_joined():
 
 
 def test_an_op_that_is_defined_twice_is_told_with_its_file():
-    with pytest.raises(ModelError, match="defines op 'A', as an earlier file does") as caught:
+    with pytest.raises(ModelError, match="defines op 'A' in two files") as caught:
         merge([package("A"), package("B", "A")], ["one.xml", "two.xml"])
     assert caught.value.where == "two.xml"
 

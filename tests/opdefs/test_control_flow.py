@@ -68,7 +68,7 @@ def model_without(param):
 def test_condition_of_an_if():
     model = if_model()
     model.main.inputs[0].dtype = INT32
-    assert only(model).problem == "input 0, the condition, is bool8[1]: found int32[1]"
+    assert only(model).problem == "input 0, the condition, must be bool8[1]: found int32[1]"
     model.main.inputs[0].dtype, model.main.inputs[0].shape = BOOL8, (2,)
     assert only(model).where == "graph 'main': op 'choose' (If)"
 
@@ -107,7 +107,7 @@ def test_open_extents_fit_any():
 def test_inputs_cannot_be_left_out():
     model = if_model()
     model.main.set_inputs(caller(model), [caller(model).inputs[0], None])
-    assert only(model).problem == "all inputs are needed: input 1 is missing"
+    assert only(model).problem == "the op needs all inputs: input 1 is missing"
     model.main.set_inputs(caller(model), [])
     assert "the op has no inputs" in only(model).problem
 
@@ -128,16 +128,16 @@ def test_condition_of_a_while():
     model = loop_model()
     cond = model.graphs["main_cond"]
     cond.outputs[0].shape = (2,)
-    assert only(model).problem == "cond_graph 'main_cond': output 0, is bool8[1]: found bool8[2]"
+    assert only(model).problem == "cond_graph 'main_cond': output 0, must be bool8[1]: found bool8[2]"
     cond.outputs.append(cond.outputs[0])
-    assert "outputs one bool8 of shape [1]: it has 2 outputs" in only(model).problem
+    assert "must output one bool8 of shape [1]: it has 2 outputs" in only(model).problem
 
 
 def test_states_keep_their_types():
     model = loop_model()
     model.graphs["main_body"].outputs[1].dtype = FLOAT32
     assert only(model).problem == (
-        "body_graph 'main_body': output i is the next value of input i: number 1, "
+        "body_graph 'main_body': output i must be the next value of input i: number 1, "
         "expected int32[1], found float32[1]"
     )
     model = loop_model()
@@ -149,7 +149,7 @@ def test_graphs_read_only_their_own_inputs():
     model = if_model()
     branch = model.graphs["main_then"]
     branch.inputs[0].role = Tensor("", (), FLOAT32).role
-    assert only(model).problem.startswith("graph 'main_then' reads only its own inputs: tensor 'h'")
+    assert only(model).problem.startswith("graph 'main_then' may read only its own inputs: tensor 'h'")
 
 
 def test_a_graph_cannot_run_itself():
@@ -185,9 +185,9 @@ def chain(depth, calls=1, both=True):
 def test_depth_and_copies_are_bounded():
     assert problems(chain(4)) == []
     begun = time.monotonic()
-    assert f"graphs nest at most {MAX_DEPTH} deep" in only(chain(3000, both=False)).problem
-    assert "sub-graphs have at most 1048576 ops in all" in only(chain(24)).problem
-    assert "sub-graphs have at most 1048576 ops in all" in only(chain(12, calls=4)).problem
+    assert f"graphs may nest at most {MAX_DEPTH} levels deep" in only(chain(3000, both=False)).problem
+    assert "sub-graphs may have at most 1048576 ops" in only(chain(24)).problem
+    assert "sub-graphs may have at most 1048576 ops" in only(chain(12, calls=4)).problem
     assert time.monotonic() - begun < 5
 
 

@@ -140,7 +140,7 @@ def test_a_query_leaves_integers_that_do_not_fit_to_its_report():
 
 
 def test_a_pass_of_no_stage_is_an_error():
-    with pytest.raises(ValueError, match="no stage 'later'"):
+    with pytest.raises(ValueError, match="'later' is not a stage"):
         passes.graph_pass(stage="later")
 
 

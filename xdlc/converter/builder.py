@@ -139,7 +139,7 @@ class Builder(Emitter):
     def _rearranged(self, tensor: Tensor, perm: Sequence[int], why: str) -> Tensor:
         shape = tuple(tensor.shape[axis] for axis in perm)
         if tensor.dynamic_axes:
-            raise UnsupportedOp(f"{tensor.name!r} has dynamic dimensions, which xdlc cannot rearrange")
+            raise UnsupportedOp(f"{tensor.name!r} has dynamic dimensions, and xdlc cannot rearrange them")
         if same_bytes(tensor.shape, perm):
             if shape == tensor.shape:
                 return tensor
@@ -173,7 +173,7 @@ class Builder(Emitter):
         """Return ``value`` under another source shape of as many elements."""
         dims = tuple(int(dim) for dim in shape)
         if value.is_dynamic:
-            raise UnsupportedOp(f"{value.tensor.name!r} has dynamic dimensions, which xdlc cannot reshape")
+            raise UnsupportedOp(f"{value.tensor.name!r} has dynamic dimensions, and xdlc cannot reshape them")
         if dims == value.shape:
             return value
         if value.tensor.data is not None:
@@ -324,5 +324,5 @@ def _reshaped_encoding(
     if isinstance(encoding, ir.AxisScaleOffset):
         kept = encoding.axis + 1
         if tuple(shape[:kept]) != tuple(wanted[:kept]):
-            raise ValueError("an axis with its own scales cannot be reshaped")
+            raise ValueError("xdlc cannot reshape an axis that has one scale per index")
     return encoding

@@ -138,7 +138,10 @@ def check(
         notices += verdict.inner
         if not any(map(is_quantized, model.graphs.values())):  # every float model has this problem there
             early = [error for error in verdict.refused if error.code == "XD104"]
-            notices += [f"{error.problem} (XD104): quantize first, then check again" for error in early]
+            notices += [
+                f"{error.problem} (XD104): quantize the model first, then check the DLC again"
+                for error in early
+            ]
             verdict = replace(verdict, refused=tuple(e for e in verdict.refused if e not in early))
     return _make_report(os.fspath(path), model, diagnostics.problems, soc, verdict, notices)
 

@@ -204,7 +204,7 @@ class Emitter:
         count = math.prod(dims)
         if self._laid_out + count > TABLES_LIMIT:
             raise UnsupportedOp(
-                f"needs a table of {count} elements; other tables already have {self._laid_out}"
+                f"the node needs a table of {count} elements; other tables already have {self._laid_out}"
             )
         self._laid_out += count
 

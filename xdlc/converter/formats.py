@@ -43,14 +43,14 @@ class Format:
 
 _EXPORT = "`torch.export.save(torch.export.export(model.eval(), inputs), 'model.pt2')`"
 _TORCH = f"export the source network: {_EXPORT}"
-_WEIGHTS = f"load the weights into their network, and export it: {_EXPORT}"
+_WEIGHTS = f"load the weights into their network, and export the network: {_EXPORT}"
 _BUILD = "build a language model: `xdlc llm build FOLDER -o BUNDLE`"
 _AGAIN = "get the model file itself"
-_SOURCE = "convert the model that it came from"
+_SOURCE = "convert the model from which this file was made"
 _UNPACK = "unpack it, and pass the .onnx file inside"
 
 _CONVERT = (
-    "convert it: `xdlc convert FILE`; `xdlc convert FILE --dry-run` shows its inputs and writes nothing"
+    "convert it: `xdlc convert FILE`; `xdlc convert FILE --dry-run` shows the inputs and writes nothing"
 )
 ONNX = Format("an ONNX model", _CONVERT)
 TFLITE = Format("a TensorFlow Lite model", _CONVERT)
@@ -90,7 +90,7 @@ PADDLE = Format("a PaddlePaddle model", "convert it: `paddle2onnx --model_dir FO
 OPENVINO = Format("an OpenVINO model", _SOURCE)
 CORE_ML = Format("a Core ML model", _SOURCE)
 NCNN = Format("an ncnn model", _SOURCE)
-ORT = Format("a model in ORT format", "pass the .onnx file that it came from")
+ORT = Format("a model in ORT format", "pass the .onnx file from which this file was made")
 DLC = Format("a DLC", "show it: `xdlc info FILE`; quantize it: `xdlc quantize FILE -l samples.txt`")
 GGUF = Format("a GGUF model", "build a language model of it: `xdlc llm build FILE -o BUNDLE`")
 ONNX_TENSOR = Format(
@@ -215,7 +215,7 @@ def looks_like(path: Path) -> str:
         OSError: If it cannot be read.
     """
     if not stat.S_ISREG(path.stat().st_mode):
-        return "it is not a regular file"
+        return "the path is not a regular file"
     with open(path, "rb") as file:
         head = file.read(SHOWN)
     if head.isascii() and all(byte >= 32 or byte in b"\t\r\n" for byte in head):

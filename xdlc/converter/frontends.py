@@ -166,14 +166,16 @@ def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:
         is_pair = re.fullmatch(r"[\w.-]+/[\w.-]+", str(path)) and not place.parent.exists()
         if isinstance(error, FileNotFoundError) and (is_pair or re.fullmatch(r"[\w-]+", str(path))):
             fix = "check the path; load a model of transformers by its name, and convert the module"
-        raise StorageError(f"cannot be read: {reason}", where=str(path), fix=fix, code="XD801") from error
+        raise StorageError(
+            f"the file cannot be read: {reason}", where=str(path), fix=fix, code="XD801"
+        ) from error
     if framework is None and fitting:
         return fitting[0]
     if framework is not None:
         chosen = importers[framework]
         if fitting and chosen not in fitting:
             raise ModelError(
-                f"is {fitting[0].model}, not {chosen.model}",
+                f"the file is {fitting[0].model}, not {chosen.model}",
                 where=str(path),
                 fix="convert it with xdlc convert",
             )
@@ -181,13 +183,16 @@ def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:
     models = models_of(importers.values())
     if recognized is None:
         raise ModelError(
-            f"is neither {models} nor any other known format: {seen}",
+            f"the file is neither {models} nor any other known format: {seen}",
             where=str(path),
             fix="check that the path names a complete model file",
             code="XD301",
         )
     raise ModelError(
-        f"is {recognized.name}, not {models}", where=str(path), fix=recognized.fix_for(place), code="XD301"
+        f"the file is {recognized.name}, not {models}",
+        where=str(path),
+        fix=recognized.fix_for(place),
+        code="XD301",
     )
 
 

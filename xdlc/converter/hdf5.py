@@ -128,7 +128,7 @@ class Hdf5:
         """
         attributes = self._groups.get(self._check(path))
         if attributes is None:
-            raise ModelError(f"has no group {path!r}", where=self.where, fix=AGAIN)
+            raise ModelError(f"the file has no group {path!r}", where=self.where, fix=AGAIN)
         if attribute in attributes:
             parts = [attributes[attribute]]
         else:
@@ -208,7 +208,9 @@ class _Content:
                     unreadable(repr(path) if path else "the file", error, self._where)
                 )
             if len(self.groups) + len(self.datasets) + len(self.errors) > _OBJECTS:
-                self.errors[""] = words_of(unreadable("the file", "it has too many objects", self._where))
+                self.errors[""] = words_of(
+                    unreadable("the file", "the file has too many objects", self._where)
+                )
                 break
         return {"groups": self.groups, "datasets": self.datasets, "errors": self.errors}
 
@@ -253,7 +255,7 @@ class _Content:
             return None
         self._letters -= sum(map(len, (key, *texts)))
         if self._letters < 0:
-            raise ValueError("its attributes are too long")
+            raise ValueError("the attributes are too long")
         return key, texts if is_many else str(texts[0])
 
     def _dataset(self, dataset: Any, where: str) -> dict[str, Any]:
@@ -263,25 +265,25 @@ class _Content:
         if dtype.kind == "V" and dtype.itemsize == 2 and not dtype.names:  # as h5py stores ml_dtypes' type
             name = "bfloat16"
         if not name or shape is None:
-            raise UnsupportedOp(f"its elements are {dtype}, not numbers", where=where, fix=AGAIN)
+            raise UnsupportedOp(f"the elements are {dtype}, not numbers", where=where, fix=AGAIN)
         properties = dataset.id.get_create_plist()
         if properties.get_external_count() or dataset.is_virtual:
-            problem = "its elements are in another file"
-            raise ModelError(problem, where=where, fix="save the model again, as one file")
+            problem = "the elements are in another file"
+            raise ModelError(problem, where=where, fix="save the model again as one file")
         filters = {properties.get_filter(index)[0] for index in range(properties.get_nfilters())}
         if not filters <= _FILTERS:
-            problem = f"is compressed with filter {min(filters - _FILTERS)}"
+            problem = f"the data are compressed with the unsupported filter {min(filters - _FILTERS)}"
             raise UnsupportedOp(problem, where=where, fix="save the model again")
         nbytes = math.prod(shape) * dtype.itemsize
         offset = dataset.id.get_offset() if dataset.chunks is None else None
         description = {"shape": list(shape), "dtype": name, "nbytes": nbytes}
         if offset is not None and not self._has_block and dtype.byteorder != ">" and nbytes:
             if offset + nbytes > self._size:
-                raise ModelError("is truncated", where=where, fix=AGAIN)
+                raise ModelError("the data are truncated", where=where, fix=AGAIN)
             return {**description, "offset": offset, "unpacked": False}
         self._bytes -= nbytes
         if nbytes > max(_UNSTORED, _RATIO * dataset.id.get_storage_size()) or self._bytes < 0:
-            problem = f"states {list(shape)} elements and stores {dataset.id.get_storage_size()} bytes"
+            problem = f"the data have shape {list(shape)}, but {dataset.id.get_storage_size()} bytes"
             raise ModelError(problem, where=where, fix=AGAIN)
         description |= {"offset": self._unpacked.tell(), "unpacked": True}
         rows = max(1, _PIECE // max(1, nbytes // max(1, shape[0]))) if shape else 0

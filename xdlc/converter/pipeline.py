@@ -98,8 +98,8 @@ class Options:
         """
         if self.unroll_loops < 0:
             raise UsageError(
-                f"{spell('unroll_loops')} is {self.unroll_loops}",
-                fix="give a whole number, 0 or more",
+                f"{spell('unroll_loops')} must be 0 or more, but is {self.unroll_loops}",
+                fix="pass a whole number, 0 or more",
             )
         if self.random not in (None, AS_INPUT):
             raise UsageError(f"random is {self.random!r}", fix=f"omit the option, or use {AS_INPUT!r}")
@@ -215,7 +215,9 @@ def import_model(
     )
     fixed = _fixed(graph, shapes, options, source.path)
     for name, array in fixed.items():
-        diagnostics.notices.append(f"input {name!r} is {in_words(array)} now: the DLC has no such input")
+        diagnostics.notices.append(
+            f"input {name!r} is now the constant {in_words(array)}: the DLC has no such input"
+        )
     model.declared.bind(shapes, fixed)
     return Imported(
         _import_graph(model, shapes, fixed, diagnostics, step),

@@ -73,7 +73,7 @@ class ProtobufFile:
         while position < end:
             self._left -= 1
             if self._left < 0:
-                raise self._error(f"it has more than {MOST_FIELDS} fields")
+                raise self._error(f"the file has more than {MOST_FIELDS} fields")
             begin = position
             key, position = self._varint(position, end)
             number, wire = key >> 3, key & 7
@@ -133,7 +133,7 @@ class ProtobufFile:
             values.append(value - (1 << 64) if value >> 63 else value)
             self._left -= 1
             if self._left < 0:
-                raise self._error(f"it has more than {MOST_FIELDS} values")
+                raise self._error(f"the file has more than {MOST_FIELDS} values")
         return values
 
     def lazy_bytes(self, field: Field) -> ir.TensorData:
@@ -381,7 +381,7 @@ def _varint(data: memoryview, position: int, end: int) -> tuple[int, int]:
 
 def _broken(format: str, reason: str, where: str) -> ModelError:
     return ModelError(
-        f"is not {format}, or is truncated ({reason})",
+        f"the file is not {format}, or is truncated ({reason})",
         where=where,
         fix="check that the path names a complete file",
     )

@@ -93,16 +93,16 @@ def read_text(file: ir.MappedFile) -> Message:
     """
     if file.size > LARGEST:
         raise ModelError(
-            f"is text of {file.size} bytes, too much to read",
+            f"the file is a text of {file.size} bytes, which is too large",
             where=str(file.path),
-            fix="write it as a binary file",
+            fix="save the model as a binary file",
         )
     content = bytes(file.view(0, file.size))
     if 0 in content:
         raise ModelError(
-            f"is not text: byte {content.index(0)} is 0",
+            f"the file is not text: byte {content.index(0)} is 0",
             where=str(file.path),
-            fix="check that the file is the network's text, not its weights",
+            fix="pass the text of the network, not its weights",
         )
     return parse_text(content.decode("utf-8", "surrogateescape"), str(file.path))
 
@@ -295,7 +295,7 @@ def flattened(message: Message, prefix: str = "") -> Iterator[tuple[str, Value |
         ModelError: If a path has more than 256 characters.
     """
     if len(prefix) > _LETTERS:
-        raise ModelError(f"its fields nest too deep, in line {message.line}", fix=_FIX)
+        raise ModelError(f"the fields nest too deeply, in line {message.line}", fix=_FIX)
     for name in message.fields:
         scalars = [_text_or_octets(each) if type(each) is str else each for each in message.scalars(name)]
         if scalars:

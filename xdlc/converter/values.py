@@ -191,7 +191,7 @@ def check_shape(name: str, shape: Sequence[int | None], dtype: DType) -> None:
         ModelError: If it has too many axes, an impossible dimension, or too many bytes.
     """
     if len(shape) > RANK_LIMIT:
-        raise ModelError(f"{name!r} has {len(shape)} axes; at most {RANK_LIMIT} are supported")
+        raise ModelError(f"{name!r} has {len(shape)} axes; xdlc supports at most {RANK_LIMIT}")
     count = 1
     for extent in shape:
         if extent is not None:
@@ -210,7 +210,7 @@ def check_table(*extents: int) -> None:
     """
     count = math.prod(extents)
     if count > TABLE_LIMIT:
-        raise UnsupportedOp(f"needs a table of {count} elements; xdlc writes at most {TABLE_LIMIT}")
+        raise UnsupportedOp(f"the node needs a table of {count} elements; xdlc writes at most {TABLE_LIMIT}")
 
 
 def open_tensor(name: str, shape: Sequence[int | None], dtype: DType) -> Tensor:

@@ -33,7 +33,7 @@ def mapped(
     nbytes = math.prod(shape) * dtype.itemsize
     if length is not None and length != nbytes:
         raise ModelError(
-            f"has {length} bytes of data, but {dtype.name}{list(shape)} needs {nbytes}",
+            f"the tensor has {length} bytes of data, but {dtype.name}{list(shape)} needs {nbytes}",
             where=where,
             fix="get the file again: it is damaged",
         )
@@ -72,26 +72,26 @@ def beside(model: Path, location: str, where: str) -> Path:
         near = next((file for file in inside if file.is_file()), None)
     except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: links in a circle
         raise ModelError(
-            f"its external data {location[:_SHOWN]!r} are not a valid path: {type(error).__name__}",
+            f"the external data {location[:_SHOWN]!r} are not a valid path: {type(error).__name__}",
             where=where,
-            fix="name a data file in the model's folder",
+            fix="move the data file to the model's folder, and name it there",
         ) from error
     if not location or not inside:
         raise ModelError(
-            f"its external data {location!r} are outside the model's folder",
+            f"the external data {location!r} are outside the model's folder",
             where=where,
             fix="keep the data file in the model's folder; xdlc does not read outside it",
         )
     if near is None:
         raise ModelError(
-            f"its external data file {location!r} does not exist",
+            f"the external data file {location!r} does not exist",
             where=where,
             fix=f"put {location!r} next to {model.name}",
             code="XD303",
         )
     if near.stat().st_nlink > 1:
         raise ModelError(
-            f"its external data file {location!r} has further names (hard links), maybe outside its folder",
+            f"the external data file {location!r} has further names (hard links), maybe outside its folder",
             where=where,
             fix=f"copy the file: cp {quote(location)} copy && mv copy {quote(location)}",
         )

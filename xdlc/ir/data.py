@@ -141,7 +141,7 @@ class TensorData(ABC):
         if new_shape == self.shape:
             return self
         if math.prod(new_shape) != math.prod(self.shape):
-            raise ValueError(f"cannot reshape {list(self.shape)} to {list(new_shape)}")
+            raise ValueError(f"cannot reshape data of shape {list(self.shape)} to {list(new_shape)}")
         if new_shape[:1] == self.shape[:1] and 0 not in new_shape:
             return self.transform(
                 lambda array: array.reshape((-1, *new_shape[1:])),
@@ -203,7 +203,9 @@ class MappedFile:
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise StorageError(
-                f"cannot be read: {reason}", where=str(path), fix="check the path and its permissions"
+                f"the file cannot be read: {reason}",
+                where=str(path),
+                fix="check the path and its permissions",
             ) from error
 
     def __del__(self) -> None:
@@ -219,7 +221,7 @@ class MappedFile:
         """
         if self.file is not None and os.fstat(self.file.fileno()).st_size < self.size:
             fix = "try again when no other process writes the file"
-            raise StorageError("became shorter while it was read", where=str(self.path), fix=fix)
+            raise StorageError("the file became shorter while xdlc read it", where=str(self.path), fix=fix)
         return memoryview(self._map)[offset : offset + nbytes]
 
     def expect(self, offset: int, nbytes: int, crc: int, where: str) -> None:
@@ -246,7 +248,7 @@ class MappedFile:
                 self.release(at, count)
         if crc_of_bytes != crc:
             raise ContainerError(
-                f"has the CRC-32 {crc_of_bytes:08x} instead of {crc:08x}: its bytes are damaged",
+                f"the data have the CRC-32 {crc_of_bytes:08x} instead of {crc:08x}, so they are damaged",
                 where=where,
                 fix="get the file again",
                 code="XD602",
@@ -305,7 +307,7 @@ class MappedData(TensorData):
         self.dtype = numpy.dtype(dtype)
         if offset < 0 or offset + self.nbytes > source.size:
             raise ModelError(
-                f"has {source.size} bytes, but the model needs bytes {offset} to {offset + self.nbytes}",
+                f"the file has {source.size} bytes, but the model needs {offset} to {offset + self.nbytes}",
                 where=str(source.path),
                 fix="get the file again: it is truncated or belongs to another model",
             )
@@ -385,7 +387,9 @@ class Transform(TensorData):
         with numpy.errstate(all="ignore"):  # infinities and NaN are values like others
             result = numpy.asarray(self._function(*bases))
         if tuple(result.shape) != self.shape:
-            raise ValueError(f"transform returned shape {result.shape} instead of {self.shape}")
+            raise ValueError(
+                f"the transform returned an array of shape {result.shape} instead of {self.shape}"
+            )
         return result.astype(self.dtype, copy=False)
 
     def _by_rows(self) -> Array:
@@ -476,7 +480,7 @@ class Elided(TensorData):
 
     def numpy(self) -> Array:
         raise ModelError(
-            f"the text form omits the values (sha256 {self.digest})",
+            f"the text form omits the values of the tensor (sha256 {self.digest})",
             fix="print the model with data='inline'",
         )
 

@@ -240,8 +240,10 @@ def block_grid(encoding: BlockScaleOffset, shape: Sequence[int]) -> tuple[int, .
     """
     block = encoding.block_shape
     if len(block) != len(shape) or any(b < 1 or n % b for n, b in zip(shape, block, strict=True)):
-        raise ValueError(f"blocks of {list(block)} do not divide shape {list(shape)}")
+        raise ValueError(f"blocks of shape {list(block)} do not divide a tensor of shape {list(shape)}")
     grid = tuple(n // b for n, b in zip(shape, block, strict=True))
     if math.prod(grid) != len(encoding.scales):
-        raise ValueError(f"{math.prod(grid)} blocks need a scale each, not {len(encoding.scales)} scales")
+        raise ValueError(
+            f"{math.prod(grid)} blocks need a scale each, but the encoding has {len(encoding.scales)} scales"
+        )
     return grid

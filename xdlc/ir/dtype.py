@@ -101,7 +101,8 @@ class DType:
             return numpy.dtype(numpy.bool_)
         if stem is None:
             raise ModelError(
-                f"{self.name} has no numpy type", fix="give tensors and their data a type of numbers or bools"
+                f"numpy has no type for {self.name}",
+                fix="give tensors and their data a type of numbers or bools",
             )
         return numpy.dtype(f"<{stem}{self.bits // 8}")
 

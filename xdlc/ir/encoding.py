@@ -158,7 +158,9 @@ class AxisScaleOffset:
         object.__setattr__(self, "scales", _scales(self.scales))
         offsets = tuple(int(offset) for offset in self.offsets) or (0,) * len(self.scales)
         if len(offsets) != len(self.scales):
-            raise ValueError(f"{len(self.scales)} scales need as many offsets, not {len(offsets)}")
+            raise ValueError(
+                f"{len(self.scales)} scales need as many offsets, but the encoding has {len(offsets)}"
+            )
         object.__setattr__(self, "offsets", offsets)
 
 
@@ -212,7 +214,9 @@ class BlockwiseExpansion:
         if self.blocks_per_axis < 1:
             raise ValueError(f"a channel needs at least 1 block, but has {self.blocks_per_axis}")
         if len(self.offsets) != len(self.scales):
-            raise ValueError(f"{len(self.scales)} scales need as many offsets, not {len(self.offsets)}")
+            raise ValueError(
+                f"{len(self.scales)} scales need as many offsets, but the encoding has {len(self.offsets)}"
+            )
         if (
             not 0
             <= min(self.block_scales, default=0)

@@ -39,7 +39,7 @@ _READ = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_BINA
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL
 _NEW |= sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY"))
 _FIX_READ = "check the path and its permissions"
-_NO_FILE = "it is a device, a pipe or a socket"
+_NO_FILE = "the path names a device, a pipe or a socket"
 _NO_KERNEL_COPY = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF)
 
 
@@ -95,11 +95,17 @@ def checked_path(path: PathLike) -> str:
     """
     text, problem = os.fspath(path), ""
     try:
-        problem = "is empty" if not text else "has a null character" if b"\0" in os.fsencode(text) else ""
+        problem = (
+            "the path is empty"
+            if not text
+            else "the path has a null character"
+            if b"\0" in os.fsencode(text)
+            else ""
+        )
     except UnicodeError as error:
-        problem = f"has characters that the file system does not support: {error}"
+        problem = f"the path has characters that the file system does not support: {error}"
     if problem:
-        raise StorageError(problem, where=ascii(text)[1:-1], fix="name a file")
+        raise StorageError(problem, where=ascii(text)[1:-1], fix="pass the path of a file")
     return text
 
 
@@ -129,7 +135,7 @@ def open_file(path: PathLike) -> IO[bytes]:
             raise
         fix = "write the content to a file, and pass it" if error.strerror == _NO_FILE else _FIX_READ
         raise StorageError(
-            f"cannot be read: {error.strerror or error}", where=where, fix=fix, code="XD801"
+            f"the file cannot be read: {error.strerror or error}", where=where, fix=fix, code="XD801"
         ) from error
 
 
@@ -143,7 +149,7 @@ def read_bytes(path: PathLike, most: int) -> bytes:
         try:
             return file.read(most + 1)
         except OSError as error:
-            problem = f"cannot be read: {error.strerror or error}"
+            problem = f"the file cannot be read: {error.strerror or error}"
             raise StorageError(problem, where=os.fspath(path), fix=_FIX_READ, code="XD801") from error
 
 
@@ -196,11 +202,15 @@ def _target(where: str) -> tuple[str, _Identity | None]:
         return target, None  # missing or not accessible: writing reports it
     if not stat.S_ISREG(status.st_mode):
         raise UsageError(
-            "is a folder, a device or a pipe, not a file", where=where, fix="name a file to write to"
+            "the output path names a folder, a device or a pipe, not a file",
+            where=where,
+            fix="choose the path of a file",
         )
     if not status.st_mode & 0o222 or not os.access(target, os.W_OK):
-        fix = "choose another path, or permit writing to the file"
-        raise StorageError("cannot be written: it is read-only", where=where, fix=fix, code="XD802")
+        fix = "choose another path, or make the file writable"
+        raise StorageError(
+            "xdlc cannot write the file: the file is read-only", where=where, fix=fix, code="XD802"
+        )
     identity, used = (status.st_dev, status.st_ino), _used.get()
     if used is not None and used.reads(identity) and target not in used.both:
         raise _replaces(where)
@@ -217,7 +227,7 @@ def make_folder(folder: PathLike) -> None:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
         problem, fix = (
-            f"cannot be created: {error.strerror or error}",
+            f"the folder cannot be created: {error.strerror or error}",
             "choose a folder that you may write to",
         )
         raise StorageError(problem, where=os.fspath(folder), fix=fix, code="XD802") from error
@@ -314,7 +324,7 @@ def together() -> Iterator[list[tuple[str, str]]]:
 
 
 def _not_written(where: str, error: OSError) -> StorageError:
-    problem = f"cannot be written: {error.strerror or error}"
+    problem = f"the file cannot be written: {error.strerror or error}"
     return StorageError(
         problem, where=where, fix="free space on the disk, or choose a folder that you may write to"
     )

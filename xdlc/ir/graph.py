@@ -344,7 +344,7 @@ class Graph:
         for tensor in op._outputs:
             if self._uses.get(tensor) or self.is_output(tensor):
                 raise ModelError(
-                    f"op {op.name!r} cannot be removed: {tensor.name!r} is still read",
+                    f"op {op.name!r} cannot be removed: another op reads {tensor.name!r}",
                     where=f"graph {self.name!r}",
                 )
         self.unlink(op)
@@ -530,7 +530,7 @@ class Graph:
             for source in op._inputs:
                 if source is not None and source not in ready:
                     raise ModelError(
-                        f"op {op.name!r} reads {source.name!r} before it is produced",
+                        f"op {op.name!r} reads {source.name!r}, but no earlier op writes this tensor",
                         where=f"graph {self.name!r}",
                         fix="put producers before their readers, and remove cycles",
                     )

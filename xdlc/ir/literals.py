@@ -84,7 +84,7 @@ def scalar_value(dtype: DType, text: str) -> int | float | bool:
         return float(text)
     value, (low, high) = int(text), dtype.limits
     if not low <= value <= high:
-        raise ValueError(f"it is outside {low} to {high} of {dtype}")
+        raise ValueError(f"the number is outside the range {low} to {high} of {dtype}")
     return value
 
 
@@ -124,11 +124,11 @@ def numbers_data(dtype: DType, count: int, shape: Sequence[int], words: Sequence
     import numpy
 
     if len(words) != count:
-        raise ValueError(f"expected {count} numbers, found {len(words)}")
+        raise ValueError(f"the tensor needs {count} numbers, but the text has {len(words)}")
     if dtype.kind == "bool":
         unknown = [word for word in words if word not in ("true", "false")]
         if unknown:
-            raise ValueError(f"expected true or false, found {unknown[0]}")
+            raise ValueError(f"an element must be true or false, but is {unknown[0]}")
         return ArrayData(numpy.array([word == "true" for word in words], numpy.bool_).reshape(shape))
     if dtype.is_float:
         values = numpy.array([float(word) for word in words], numpy.float64)
@@ -140,7 +140,7 @@ def numbers_data(dtype: DType, count: int, shape: Sequence[int], words: Sequence
     low, high = dtype.limits
     wrong = [value for value in integers if not low <= value <= high]
     if wrong:
-        raise ValueError(f"{wrong[0]} is outside {low} to {high} of {dtype}")
+        raise ValueError(f"{wrong[0]} is outside the range {low} to {high} of {dtype}")
     if dtype.bits != 4:
         return ArrayData(numpy.array(integers, dtype.numpy).reshape(shape))
     nibbles = numpy.array([value & 15 for value in integers] + [0] * (count % 2), numpy.uint8)

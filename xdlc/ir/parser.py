@@ -32,7 +32,7 @@ def parse(text: str) -> Model:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         line = f"line {text.count(chr(10), 0, error.start) + 1}"
-        raise ModelError(f"has half of a surrogate pair: {error}", where=line) from error
+        raise ModelError(f"the line has half of a surrogate pair: {error}", where=line) from error
     return _Parser(text).model()
 
 
@@ -73,7 +73,7 @@ class _Line:
 
     def take(self, token: str) -> None:
         if self.next != token:
-            self.fail(f"expected {token!r}, found {self.next or 'the end of the line'!r}")
+            self.fail(f"the line needs {token!r} here, but has {self.next or 'the end of the line'!r}")
         self.index += 1
 
     def skip(self, token: str) -> bool:
@@ -91,13 +91,13 @@ class _Line:
                 word.encode("utf-8")
                 return word
             except ValueError as error:
-                self.fail(f"bad string {token}: {error}")
+                self.fail(f"{token} is not a valid string: {error}")
         return self.bare()
 
     def bare(self) -> str:
         token = self.next
         if not token or token == "->" or token in "%(){}[],=@" or token.startswith('"'):
-            self.fail(f"expected a word, found {token or 'the end of the line'!r}")
+            self.fail(f"the line needs a word here, but has {token or 'the end of the line'!r}")
         self.index += 1
         return token
 
@@ -106,7 +106,7 @@ class _Line:
         try:
             return function(token)
         except (ValueError, OverflowError) as error:
-            self.fail(f"bad value {token[:80]!r}: {error}")
+            self.fail(f"{token[:80]!r} is not a valid value: {error}")
 
     def items(self, open_token: str, close_token: str, take: Callable[[], Any]) -> list[Any]:
         """Read ``open item, item, ... close``."""
@@ -165,12 +165,12 @@ class _Parser:
         try:
             metadata = json_value(text)
         except ValueError as error:
-            raise ModelError(f"metadata is not JSON: {error}", where=f"line {number}") from error
+            raise ModelError(f"the metadata are not valid JSON: {error}", where=f"line {number}") from error
         if not isinstance(metadata, dict):
-            raise ModelError("metadata is not a JSON object", where=f"line {number}")
+            raise ModelError("the metadata are not a JSON object", where=f"line {number}")
         key = malformed(metadata)
         if key is not None:
-            raise ModelError(f"metadata has malformed {key!r}", where=f"line {number}")
+            raise ModelError(f"the metadata have a malformed {key!r}", where=f"line {number}")
         self._model.metadata = metadata
 
     def _top(self, line: _Line) -> None:
@@ -185,7 +185,7 @@ class _Parser:
             size = line.convert(int)
             self._model.records[name] = self._bytes(line, UINT8, (size,))
         else:
-            line.fail(f"expected metadata, graph or record, found {keyword!r}")
+            line.fail(f"the line must begin with metadata, graph or record, not with {keyword!r}")
 
     def _statement(self, line: _Line, graph: Graph) -> None:
         is_op = len(line.tokens) > 1 and line.tokens[1] == "="
@@ -201,7 +201,9 @@ class _Parser:
             keyword = line.bare()
             roles = {"input": Role.INPUT, "static": Role.STATIC, "tensor": Role.NATIVE}
             if keyword not in roles:
-                line.fail(f"expected an op, input, static, tensor or return, found {keyword!r}")
+                line.fail(
+                    f"the line must begin with an op, input, static, tensor or return, not with {keyword!r}"
+                )
             tensor = self._declare(line, graph, line.reference(), roles[keyword])
             if keyword == "input":
                 graph.inputs.append(tensor)
@@ -280,7 +282,7 @@ class _Parser:
             return key, self._spec(line, name, dtype, Role.STATIC)
         if line.next.startswith('"'):
             if dtype.kind != "string":
-                line.fail(f"parameter {key!r} is a text instead of type {dtype}")
+                line.fail(f"parameter {key!r} is a text, but its type is {dtype}")
             return key, Scalar(dtype, line.word())
         return key, Scalar(dtype, line.convert(lambda word: scalar_value(dtype, word)))
 
@@ -327,20 +329,20 @@ class _Parser:
     def _bytes(self, line: _Line, dtype: DType, shape: tuple[int, ...]) -> TensorData:
         kind, _, digits = line.bare().partition(":")
         if dtype.kind in ("string", "undefined") or any(dim < 0 for dim in shape):
-            line.fail(f"{dtype}{list(shape)} cannot hold data")
+            line.fail(f"the text form cannot hold data of type {dtype} and shape {list(shape)}")
         if kind == "sha256":
             return Elided(shape, dtype.numpy, digits)
         if kind != "hex":
-            line.fail(f"expected numbers, hex: or sha256:, found {kind!r}")
+            line.fail(f"data must begin with a number, hex: or sha256:, but begin with {kind!r}")
         import numpy
 
         try:
             content = bytes.fromhex(digits)
         except ValueError as error:
-            line.fail(f"bad hexadecimal data: {error}")
+            line.fail(f"the hexadecimal data are not valid: {error}")
         needed = math.prod(shape) * dtype.numpy.itemsize
         if len(content) != needed:
-            line.fail(f"{dtype}{list(shape)} needs {needed} bytes, found {len(content)}")
+            line.fail(f"a tensor {dtype}{list(shape)} needs {needed} bytes of data, but has {len(content)}")
         return ArrayData(numpy.frombuffer(content, dtype.numpy).reshape(shape))
 
 
@@ -384,7 +386,7 @@ def _encoding(line: _Line) -> Encoding:
     arguments = dict(line.items("(", ")", item))
     needed = {field.name for field in fields(make) if field.default is MISSING} - {"offsets"}
     if not needed <= arguments.keys():
-        line.fail(f"{kind} lacks {', '.join(sorted(needed - arguments.keys()))}")
+        line.fail(f"the encoding {kind} lacks {', '.join(sorted(needed - arguments.keys()))}")
     if "scales" in arguments:
         arguments.setdefault("offsets", (0,) * len(arguments["scales"]))
     if "wide" in arguments:
@@ -392,4 +394,4 @@ def _encoding(line: _Line) -> Encoding:
     try:
         return make(**arguments)
     except (TypeError, ValueError, OverflowError) as error:
-        line.fail(f"bad {kind}: {error}")
+        line.fail(f"the encoding {kind} is not valid: {error}")

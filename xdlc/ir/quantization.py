@@ -8,7 +8,7 @@ from xdlc.ir.derived_data import block_grid, reals_of_blocks
 from xdlc.ir.encoding import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Encoding, ScaleOffset
 from xdlc.ir.tensor import Tensor
 
-_DAMAGED = "make the model again: the encoding contradicts the tensor that has it"
+_DAMAGED = "make the model again: its encoding does not fit the tensor"
 
 
 def quantized_limits(tensor: Tensor) -> tuple[int, int]:
@@ -75,7 +75,7 @@ def scale_and_offset(encoding: Encoding, shape: tuple[int, ...], *, where: str) 
             raise ModelError(
                 f"the encoding has {len(encoding.scales)} scales along axis {axis} of shape {list(shape)}",
                 where=where,
-                fix="set one scale per index of the axis",
+                fix="set one scale for each index of the axis",
             )
         along = [1] * len(shape)
         along[axis] = shape[axis]
@@ -85,9 +85,9 @@ def scale_and_offset(encoding: Encoding, shape: tuple[int, ...], *, where: str) 
             return scales, offsets
         return scales * _expansion(encoding, shape, where), offsets
     raise ModelError(
-        "its encoding is a code book, which has no scales to multiply quantized values by",
+        "xdlc cannot dequantize the tensor: its encoding is a code book, which has no scales",
         where=where,
-        fix="use the model from before this quantization",
+        fix="quantize the float model instead",
     )
 
 
@@ -222,7 +222,7 @@ def encoding_of(tensor: Tensor) -> Encoding:
     """
     if tensor.encoding is None:
         raise ModelError(
-            f"is {tensor.dtype} but has no encoding, so its values are not defined",
+            f"the tensor has type {tensor.dtype} but has no encoding, so its values are not defined",
             where=f"tensor {tensor.name!r}",
             fix="quantize the model again, or set an encoding for the tensor",
         )

@@ -28,14 +28,16 @@ class _Bounded:
         if not self.is_opening:
             return self._file.read(size)
         if size > _MOST_DIRECTORY:
-            raise zipfile.BadZipFile(f"its directory has {size} bytes, more than {_MOST_DIRECTORY}")
+            raise zipfile.BadZipFile(
+                f"the directory of the archive has {size} bytes, more than {_MOST_DIRECTORY}"
+            )
         data, position, count = self._file.read(size), 0, 0
         while data[position : position + 4] == b"PK\1\2" and position + _RECORD <= len(data):
             name, extra, comment = struct.unpack_from("<HHH", data, position + 28)
             position, count = position + _RECORD + name + extra + comment, count + 1
             if extra > _MOST_EXTRA or count > MOST_ENTRIES:
                 raise zipfile.BadZipFile(
-                    f"it has more than {MOST_ENTRIES} entries, or {_MOST_EXTRA} bytes of extra fields of one"
+                    f"it has more than {MOST_ENTRIES} entries, or {_MOST_EXTRA} extra bytes for an entry"
                 )
         return data
 

@@ -17,7 +17,7 @@ def operand(op: Op, index: int) -> Tensor:
     """
     tensor = op.inputs[index] if index < len(op.inputs) else None
     if tensor is None:
-        raise ModelError(f"input {index} is missing")
+        raise ModelError(f"input {index} of the op is missing")
     return tensor
 
 
@@ -33,7 +33,7 @@ def result(op: Op, index: int = 0) -> Tensor:
         ModelError: If the op lacks it.
     """
     if index >= len(op.outputs):
-        raise ModelError(f"output {index} is missing")
+        raise ModelError(f"output {index} of the op is missing")
     return op.outputs[index]
 
 
@@ -45,7 +45,7 @@ def required(op: Op, name: str) -> Any:
     """
     value = op.param(name)
     if value is None:
-        raise ModelError(f"parameter {name!r} is missing")
+        raise ModelError(f"parameter {name!r} of the op is missing")
     return value
 
 
@@ -57,7 +57,7 @@ def operation(op: Op, names: Sequence[str]) -> str:
     """
     number = int(required(op, "operation"))
     if not 0 <= number < len(names):
-        raise ModelError(f"parameter 'operation' is {number}; valid numbers are 0 to {len(names) - 1}")
+        raise ModelError(f"parameter 'operation' is {number}; use a number from 0 to {len(names) - 1}")
     return names[number]
 
 
@@ -70,7 +70,7 @@ def axis(op: Op, rank: int, *, name: str = "axis", default: int | None = None) -
     value = required(op, name) if default is None else op.param(name, default)
     found = int(value)
     if not -rank <= found < rank:
-        raise ModelError(f"parameter {name!r} is {found}, but the rank is {rank}")
+        raise ModelError(f"parameter {name!r} is {found}, but the tensor has rank {rank}")
     return found % rank if rank else 0
 
 
@@ -85,7 +85,7 @@ def axes(op: Op, rank: int, *, name: str = "axes", default: tuple[int, ...] | No
         return default
     numbers = [int(entry) for entry in integers(op, name)]
     if any(not -rank <= entry < rank for entry in numbers):
-        raise ModelError(f"parameter {name!r} is {numbers}, but the rank is {rank}")
+        raise ModelError(f"parameter {name!r} is {numbers}, but the tensor has rank {rank}")
     normal = tuple(entry % rank for entry in numbers)
     if len(set(normal)) != len(normal):
         raise ModelError(f"parameter {name!r} repeats an axis: {numbers}")

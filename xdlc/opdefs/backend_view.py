@@ -43,9 +43,9 @@ def resolve(opdef: OpDef, collection: Collection, backend: str) -> OpDef:
     where = f"op {opdef.name!r} of package {collection.package!r}"
     if offers and not any(backends.overlap(backend, name) for name in offers):
         raise ModelError(
-            f"is not offered for {backend}, but for {', '.join(sorted(offers))}",
+            f"the op is not defined for {backend}, but for {', '.join(sorted(offers))}",
             where=where,
-            fix=f"add {backend} to its SupportedBackend",
+            fix=f"add {backend} to the SupportedBackend of the op",
         )
     rows = Rows(collection).of(opdef.name, backend)
     resolved = replace(
@@ -61,7 +61,7 @@ def resolve(opdef: OpDef, collection: Collection, backend: str) -> OpDef:
             raise ModelError(
                 f"{open_} of {tensor.name!r} is {BACKEND_SPECIFIC}; no supplement states it for {backend}",
                 where=where,
-                fix="add a supplement for the backend, or state it in the definition",
+                fix=f"add a supplement for the backend, or write the {open_} in the definition",
             )
     return resolved
 
@@ -114,7 +114,9 @@ def _rules(tensor: TensorDef, added: SupplementTensor) -> tuple[Constraint, ...]
     kept += [rule for rule in added.constraints if not rule.id or rule.id in replaced]
     if added.only_default and not only_default(tensor):
         kept.append(
-            Constraint(ONLY_DEFAULT, "Description", f"only the default {tensor.default} is supported")
+            Constraint(
+                ONLY_DEFAULT, "Description", f"the only supported value is the default {tensor.default}"
+            )
         )
     return tuple(kept)
 

@@ -56,12 +56,12 @@ def _conflicts(a: Collection, b: Collection) -> Iterator[tuple[str, str]]:
     package = f"package {a.package!r}"
     for title, one, other in (("Domain", a.domain, b.domain), ("Version", a.version, b.version)):
         if one != other:
-            fix = "use one {title} in both files, or give the packages different names"
+            fix = f"use one {title} in both files, or give the packages different names"
             yield f"{package} has {title} {other!r}, but {one!r} in an earlier file", fix
     names = {op.name for op in a.opdefs}
     for op in b.opdefs:
         if op.name in names:
-            yield f"{package} defines op {op.name!r}, as an earlier file does", "remove or rename one op"
+            yield f"{package} defines op {op.name!r} in two files", "remove or rename one op"
     held = {(table.backend, name) for table in a.supplements for name in table.ops}
     for table in b.supplements:
         for name in table.ops:

@@ -95,7 +95,7 @@ def parse(text: str, subject: str = "") -> Node:
         xdlc.opdefs.constraint_parser.NotAnExpressionError: 'value' after 'each'
     """
     if len(text) > MAX_LENGTH:
-        raise NotAnExpressionError(f"it has {len(text)} characters; xdlc reads at most {MAX_LENGTH}")
+        raise NotAnExpressionError(f"the text has {len(text)} characters; xdlc reads at most {MAX_LENGTH}")
     return _Parser(text, subject).whole()
 
 
@@ -222,7 +222,7 @@ class _Parser:
             right = operand()
             count += 1
             if count > MAX_CHAIN:
-                raise NotAnExpressionError(f"more than {MAX_CHAIN} operators in succession")
+                raise NotAnExpressionError(f"xdlc reads at most {MAX_CHAIN} operators in succession")
             node = self._node(start, "sum", operator, (node, right))
         return node
 
@@ -237,14 +237,14 @@ class _Parser:
     def _postfix(self) -> Node:
         self._depth += 1  # all that nests passes here
         if self._depth > MAX_DEPTH:
-            raise NotAnExpressionError("nests too deeply")
+            raise NotAnExpressionError("the expression nests too deeply")
         start = self._peek()[2]
         node = self._atom()
         count = 0
         while symbol := self._accept("[", "."):
             count += 1
             if count > MAX_CHAIN:
-                raise NotAnExpressionError(f"more than {MAX_CHAIN} indices in succession")
+                raise NotAnExpressionError(f"xdlc reads at most {MAX_CHAIN} indices in succession")
             if symbol == "[":
                 index = self._sum()
                 self._expect("]")
@@ -257,7 +257,7 @@ class _Parser:
     def _attribute(self) -> str:
         kind, word, _, _ = self._peek()
         if kind != "name" or word not in ATTRIBUTES:
-            raise NotAnExpressionError(f"{word!r} after a dot")
+            raise NotAnExpressionError(f"{word!r} may not follow a dot")
         self._position += 1
         return "shape" if word == "dim" else word
 
@@ -278,11 +278,11 @@ class _Parser:
         if word in ("[", "{"):
             items = self._items("]" if word == "[" else "}")
             return self._node(start, "list" if word == "[" else "set", None, items)
-        raise NotAnExpressionError(f"{word!r} where a value is expected")
+        raise NotAnExpressionError(f"{word!r} is in the place of a value")
 
     def _named(self, start: int, word: str) -> Node:
         if word in ("and", "or", "not", "like"):
-            raise NotAnExpressionError(f"{word!r} where a value is expected")
+            raise NotAnExpressionError(f"{word!r} is in the place of a value")
         function = word.lower()
         if function in FUNCTIONS and self._accept("of"):
             operand = self._postfix()
@@ -290,7 +290,7 @@ class _Parser:
         if function in FUNCTIONS and self._accept("("):
             operands = self._items(")")
             if not operands:
-                raise NotAnExpressionError(f"{word}() without operands")
+                raise NotAnExpressionError(f"{word}() has no operands")
             return self._node(start, "call", function, operands)
         return self._node(start, "name", word)
 

@@ -40,7 +40,7 @@ MAX_COPIES = 1 << 20
 
 _Problem = tuple[str, str, str]
 """The rule, the finding, and the fix."""
-_AGAIN = "convert the source model again: the graphs of a container belong together"
+_AGAIN = "convert the source model again: the graphs of the container do not fit together"
 
 
 def verify_control_flow(graphs: Graphs, main: Graph | None = None) -> list[ConstraintError]:
@@ -92,7 +92,7 @@ def _op_problems(op: Op, graphs: Graphs) -> Iterator[_Problem]:
         yield f"its parameters are {keys}", f"found {extra}", "remove the other parameters"
     inputs = [tensor for tensor in op.inputs if tensor is not None]
     if len(inputs) != len(op.inputs):
-        yield "all inputs are needed", f"input {op.inputs.index(None)} is missing", "connect every input"
+        yield "the op needs all inputs", f"input {op.inputs.index(None)} is missing", "connect every input"
         return
     if len(named) == 2:
         rules = _if_problems if op.type == IF else _while_problems
@@ -105,47 +105,49 @@ def _if_problems(op: Op, inputs: list[Tensor], then: Graph, otherwise: Graph) ->
         return
     yield from _condition("input 0, the condition", inputs[0])
     if not op.outputs:
-        yield "a branch has outputs", "the op has no outputs", "remove the op: it has no effect"
+        yield "a branch needs at least one output", "the op has no outputs", "remove the op: it has no effect"
     for key, branch in zip(GRAPH_PARAMS[IF], (then, otherwise), strict=True):
         title = f"{key} {branch.name!r}"
         yield from _signature(
-            f"{title}: inputs must match the op's inputs after the condition", inputs[1:], branch.inputs
+            f"{title}: its inputs must match the op's inputs after the condition", inputs[1:], branch.inputs
         )
-        yield from _signature(f"{title}: outputs must match the op's", op.outputs, branch.outputs)
+        yield from _signature(f"{title}: its outputs must match the op's outputs", op.outputs, branch.outputs)
 
 
 def _while_problems(op: Op, inputs: list[Tensor], cond: Graph, body: Graph) -> Iterator[_Problem]:
     m, carried = len(op.outputs), len(body.outputs)
     if m < 1:
-        yield "a loop has at least one output", "the op has no outputs", "remove the op: it has no effect"
+        yield "a loop needs at least one output", "the op has no outputs", "remove the op: it has no effect"
     if not m <= carried <= len(inputs):
         yield (
-            f"body_graph {body.name!r} outputs the m values of the op and k of its states",
+            f"body_graph {body.name!r} must output the m values of the op and k of its states",
             f"it has {carried} outputs, the op {m} outputs and {len(inputs)} inputs",
             _AGAIN,
         )
         return
     for key, graph in zip(GRAPH_PARAMS[WHILE], (cond, body), strict=True):
-        yield from _signature(f"{key} {graph.name!r}: inputs must match the op's", inputs, graph.inputs)
+        yield from _signature(
+            f"{key} {graph.name!r}: inputs must match the op's inputs", inputs, graph.inputs
+        )
     if len(cond.outputs) != 1:
         yield (
-            f"cond_graph {cond.name!r} outputs one bool8 of shape [1]",
+            f"cond_graph {cond.name!r} must output one bool8 of shape [1]",
             f"it has {len(cond.outputs)} outputs",
             "make the condition its only output",
         )
     else:
         yield from _condition(f"cond_graph {cond.name!r}: output 0", cond.outputs[0])
     if len(body.inputs) == len(inputs):
-        title = f"body_graph {body.name!r}: output i is the next value of input i"
+        title = f"body_graph {body.name!r}: output i must be the next value of input i"
         yield from _signature(title, body.inputs[:carried], body.outputs)
-    title = f"body_graph {body.name!r}: its first outputs must match the op's"
+    title = f"body_graph {body.name!r}: its first outputs must match the op's outputs"
     yield from _signature(title, body.outputs[:m], op.outputs)
 
 
 def _condition(what: str, tensor: Tensor) -> Iterator[_Problem]:
     is_dynamic = tensor.rank == 1 and tensor.dynamic_axes == (0,)
     if tensor.dtype is not BOOL8 or not (tensor.shape == (1,) or is_dynamic):
-        yield f"{what}, is bool8[1]", f"found {_type(tensor)}", "cast it to bool8 and reshape it to [1]"
+        yield f"{what}, must be bool8[1]", f"found {_type(tensor)}", "cast it to bool8 and reshape it to [1]"
 
 
 def _signature(title: str, one: Sequence[Tensor], other: Sequence[Tensor]) -> Iterator[_Problem]:
@@ -185,7 +187,7 @@ def _capture(graph: Graph, where: str) -> Iterator[ConstraintError]:
         graph.verify()
     except ModelError as error:
         yield ConstraintError(
-            f"graph {graph.name!r} reads only its own inputs: {error.problem}",
+            f"graph {graph.name!r} may read only its own inputs: {error.problem}",
             where=where,
             fix="pass the value as an input of the op",
         )
@@ -228,8 +230,10 @@ def _nesting_problems(looked_at: Sequence[Graph]) -> Iterator[ConstraintError]:
 
 def _too_much(graph: Graph, op: Op, depth: int, size: int) -> ConstraintError:
     if depth > MAX_DEPTH:
-        rule, excess = f"graphs nest at most {MAX_DEPTH} deep", f"the graphs nest {depth} deep"
+        rule, excess = f"graphs may nest at most {MAX_DEPTH} levels deep", f"the graphs nest {depth} deep"
     else:
-        rule = f"sub-graphs have at most {MAX_COPIES} ops in all, counted once for each op that runs them"
+        rule = f"sub-graphs may have at most {MAX_COPIES} ops, counted for each op that runs them"
         excess = f"the sub-graphs have {size} ops"
-    return ConstraintError(f"{rule}: {excess}", where=_place(graph, op), fix="simplify the model")
+    return ConstraintError(
+        f"{rule}: {excess}", where=_place(graph, op), fix="remove branches or loops from the model"
+    )

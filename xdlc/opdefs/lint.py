@@ -93,8 +93,8 @@ def _not_enforced(rule: Rule) -> str:
     try:
         parse(text, "value")
     except NotAnExpressionError as error:
-        return f"it is not an expression ({error}); write it like 'rank(x) >= 2' or 'value in [0, 1]'"
-    return "it is an expression that compares nothing"
+        return f"it is not an expression ({error}); write one like 'rank(x) >= 2' or 'value in [0, 1]'"
+    return "the expression compares nothing"
 
 
 def _rules(collection: Collection) -> Iterator[tuple[OpDef, Key, str, Rule]]:
@@ -131,7 +131,7 @@ def _of_op(op: OpDef, key: Key, offers: set[str]) -> Iterator[tuple[Key, str]]:
                 "there implements it",
             )
         if tensor.text.startswith("[") and not states_dims(tensor):
-            like = "a list is like [N, H / 2, in[0].dim[1]]"
+            like = "write a list like [N, H / 2, in[0].dim[1]]"
             yield (*where, "Text"), f"xdlc keeps shape {tensor.text[:60]!r} of {title} as text: {like}"
         if side == "output" and tensor.name in unclear:
             yield (*where, "Text"), f"{title} has no shape from its text: {unclear[tensor.name]}"

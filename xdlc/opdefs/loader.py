@@ -68,9 +68,9 @@ def read_collection(path: str | os.PathLike[str]) -> Collection:
     try:
         return xml_elements.collection(ElementTree.fromstring(read_content(path)))
     except ElementTree.ParseError as error:
-        raise ModelError(f"is not well-formed XML: {error}", where=where) from error
+        raise ModelError(f"the file is not well-formed XML: {error}", where=where) from error
     except ValueError as error:
-        raise ModelError(f"breaks the OpDef schema: {error}", where=where) from error
+        raise ModelError(f"the file breaks the OpDef schema: {error}", where=where) from error
 
 
 def read_content(path: str | os.PathLike[str]) -> bytes:
@@ -82,5 +82,5 @@ def read_content(path: str | os.PathLike[str]) -> bytes:
     """
     content = read_bytes(path, MAX_XML_BYTES)
     if len(content) > MAX_XML_BYTES:
-        raise ModelError(f"is larger than {MAX_XML_BYTES >> 20} MiB", where=os.fspath(path))
+        raise ModelError(f"the file is larger than {MAX_XML_BYTES >> 20} MiB", where=os.fspath(path))
     return content

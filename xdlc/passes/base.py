@@ -87,7 +87,7 @@ def graph_pass(
         ValueError: If there is no such stage, or another pass of that name; by the decorator.
     """
     if stage not in STAGES:
-        raise ValueError(f"no stage {stage!r}, expected one of {', '.join(STAGES)}")
+        raise ValueError(f"{stage!r} is not a stage; use one of {', '.join(STAGES)}")
 
     def decorate(rewrite: GraphRewrite) -> GraphRewrite:
         name = rewrite.__name__
@@ -157,7 +157,9 @@ def stage(name: str) -> tuple[Pass, ...]:
     while waiting:
         ready = min((key for key, after in waiting.items() if after.issubset(ordered)), default=None)
         if ready is None:
-            raise ValueError(f"passes {', '.join(sorted(waiting))} need each other or a missing pass")
+            raise ValueError(
+                f"passes {', '.join(sorted(waiting))} require each other, or a pass that does not exist"
+            )
         ordered.append(ready)
         del waiting[ready]
     return tuple(entries[key] for key in ordered)
@@ -227,7 +229,7 @@ def run(graph: Graph, passes: Iterable[Pass], *, removed: dict[str, str] | None 
             return changed
         changed = True
     held = ", ".join(entry.name for entry in passes)
-    raise ModelError(f"passes {held} reach no fixed point on graph {graph.name!r}", fix=REPORT)
+    raise ModelError(f"the passes {held} change graph {graph.name!r} without end", fix=REPORT)
 
 
 def _source_nodes(graph: Graph) -> set[str]:

@@ -257,7 +257,7 @@ def test_bottoms_that_do_not_fit_are_refused(type: str, params: str, bottom: str
     ("type", "params", "words"),
     [
         ("Reshape", "reshape_param { shape { dim: 5 dim: -1 } }", "elements"),
-        ("Reshape", "reshape_param { shape { dim: 2 dim: -1 dim: 0 dim: 0 dim: 0 } }", "lacks"),
+        ("Reshape", "reshape_param { shape { dim: 2 dim: -1 dim: 0 dim: 0 dim: 0 } }", "does not have"),
         ("Permute", "permute_param { order: 1 order: 1 }", "order"),
         ("Pad", "pad_param { pad_u: 1 pad_d: -1 }", "pad"),
         ("Pad", "pad_param { pad_type: REFLECT pad_u: 4 }", "reflects"),

@@ -134,7 +134,7 @@ def test_shapes_beside_the_nets(tmp_path):
     (tmp_path / "value_info.json").write_text('{"data": [1, [4, "x"]]}')
     notices = []
     assert scaled().convert(tmp_path, SHAPE, notify=notices.append).main.inputs[0].shape == (1, 3, 2, 2)
-    assert "value_info.json is ignored" in notices[0]
+    assert "value_info.json, which does not map" in notices[0]
 
 
 def test_indices_are_integers_and_a_batch_is_bound(tmp_path):
@@ -213,7 +213,7 @@ REFUSED = {
         lambda: TinyNet().op("Relu", ["data"], ["y"], s=2).again(0, "s", 3),
         SHAPE,
         ModelError,
-        "stated twice",
+        "twice, with different values",
         "",
     ),
 }
@@ -234,12 +234,12 @@ def test_refusals(tmp_path, case):
 
 def test_a_net_without_its_init_net_is_one_error_with_all_names(tmp_path):
     predict, init = scaled().op("Mul", ["y", "v"], ["z"]).write(tmp_path, ["data", "v"])
-    with pytest.raises(UsageError, match="3 names: 'data', 'v', 'w'") as caught:
+    with pytest.raises(UsageError, match=r"3 of the values .*: 'data', 'v', 'w'") as caught:
         xdlc.convert(predict)
     assert str(init) in str(caught.value.fix)
-    with pytest.raises(UsageError, match=r"weights are missing: .* 2 names: 'v', 'w'"):
+    with pytest.raises(UsageError, match=r"weights are missing: .* 2 of the values .*: 'v', 'w'"):
         xdlc.convert(predict, SHAPE)
-    with pytest.raises(ModelError, match=r"makes 'v', init_net\.pb fills no tensor"):
+    with pytest.raises(ModelError, match=r"writes 'v', init_net\.pb does not fill"):
         xdlc.convert(predict, SHAPE, weights=init)
 
 

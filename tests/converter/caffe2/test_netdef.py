@@ -176,7 +176,7 @@ UNTRUSTED = {
     "negative": ([net([FILL]), net([given([-1], field(5, 1.0))])], "invalid shape"),
     "a huge constant": (
         [net([FILL]), net([operator("ConstantFill", [], ["w"], shape=[1 << 30])])],
-        "bytes together",
+        "constants are too large",
     ),
     "many dimensions": ([net([FILL]), net([operator("ConstantFill", [], ["w"], shape=[1] * 99)])], "shape"),
     "a constant out of range": (

@@ -44,7 +44,7 @@ def test_what_is_missing_is_named_in_flags_and_in_options(nets):
     assert "--input-dim data" in done.stderr
     with pytest.raises(UsageError) as caught:
         xdlc.convert(nets[0])
-    assert "give weights " in str(caught.value.fix)
+    assert "pass weights " in str(caught.value.fix)
     assert "input_dims data" in str(caught.value.fix)
 
 

@@ -31,7 +31,7 @@ def test_sequences_as_states_are_refused_with_the_reason(tmp_path):
     error = refused(tmp_path, model)
     found = error.problems if isinstance(error, ProblemList) else (error,)
     assert all(isinstance(problem, UnsupportedOp) for problem in found)
-    assert any("a state is a sequence" in problem.problem for problem in found)
+    assert any("a state of the loop is a sequence" in problem.problem for problem in found)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_branches_that_give_different_types_are_invalid(tmp_path):
     }"""
     error = refused(tmp_path, text)
     assert isinstance(error, ModelError)
-    assert "a value is of type float32 and int64" in error.problem
+    assert "a value has several types, float32 and int64" in error.problem
 
 
 def nested_ifs(depth):

@@ -83,6 +83,6 @@ def test_values_that_do_not_fit_the_operator_are_an_error_with_the_reason(models
     nodes = [node("GatherElements", "a b", "known", axis=1), node("Add", "x known")]
     weights = {"a": floats(1, 4), "b": np.array([[7]])}
     model = build(nodes, {"x": floats(1)}, weights, ("y",), 17)
-    with pytest.raises(ModelError, match="evaluated: GatherElements") as found:
+    with pytest.raises(ModelError, match="cannot compute the node: GatherElements") as found:
         xdlc.convert(models.save(model))
     assert "n_GatherElements" in str(found.value.where)

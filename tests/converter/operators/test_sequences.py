@@ -187,7 +187,7 @@ def test_elements_come_and_go(tmp_path, at, erased):
         ("t = SequenceConstruct (s, x) y = SequenceAt (t, zero)", "input 0 is not a tensor"),
         ("t = SequenceInsert (s, zero) y = SequenceAt (t, zero)", "a sequence holds float32 and int64"),
         ("y = SequenceAt (x, zero)", "input 0 is not a sequence"),
-        ("y = SequenceAt (s, real)", "not one integer"),
+        ("y = SequenceAt (s, real)", "must be one integer"),
         ("t = SequenceEmpty () y = SequenceAt (t, zero)", "position 0 is outside of a sequence of 0"),
         ("t = SequenceEmpty () y = ConcatFromSequence <axis = 0> (t)", "an empty sequence"),
         ("t = SequenceEmpty () u = SequenceErase (t) y = SequenceAt (u, zero)", "an empty sequence"),
@@ -198,9 +198,9 @@ def test_elements_come_and_go(tmp_path, at, erased):
         ("t = SplitToSequence (x, far2) y = SequenceAt (t, zero)", "do not cut"),
         (
             "t = SplitToSequence (x, zero) y = SequenceAt (t, zero)",
-            "its pieces have size 0, but need 1 or more",
+            "the pieces must be 1 or more, but is 0",
         ),
-        ("t = SplitToSequence (x, real) y = SequenceAt (t, zero)", "not integers"),
+        ("t = SplitToSequence (x, real) y = SequenceAt (t, zero)", "must be integers"),
         ("y = ConcatFromSequence <axis = 1> (s)", "axis 1 does not fit a result of rank 1"),
         ("y = ConcatFromSequence <axis = -3, new_axis = 1> (s)", "axis -3 does not fit a result of rank 2"),
         ("t = SequenceMap <body = 3> (s) y = SequenceAt (t, zero)", "attribute body is no graph"),
@@ -225,7 +225,7 @@ def test_what_nobody_can_execute_is_refused(tmp_path, line, reason):
 @pytest.mark.parametrize(
     ("inputs", "lines", "reason"),
     [
-        ("float[4] x, int64 i", "s = SequenceConstruct (x, x) y = SequenceAt (s, i)", "is computed"),
+        ("float[4] x, int64 i", "s = SequenceConstruct (x, x) y = SequenceAt (s, i)", "must be constant"),
         ("float[n] x", "s = SplitToSequence (x) y = SequenceAt (s, zero)", "is dynamic"),
         (
             "float[4] x, int64 i",
@@ -237,11 +237,11 @@ def test_what_nobody_can_execute_is_refused(tmp_path, line, reason):
             "s = SplitToSequence (x, i) y = SequenceAt (s, zero)",
             "number of its pieces",
         ),
-        ("float[4] x", "s = SequenceConstruct (x) y = Relu (s)", "input 0 is of type sequence"),
+        ("float[4] x", "s = SequenceConstruct (x) y = Relu (s)", "input 0 has type sequence"),
         ("float[4] x", "y = SequenceConstruct (x)", "output 'y' is a sequence"),
         ("float[4] x", "y = Optional (x)", "output 'y' is a sequence or an optional"),
-        ("seq(float[4]) x", "y = SequenceAt (x, zero)", "it is of type sequence"),
-        ("optional(float[4]) x", "y = OptionalGetElement (x)", "it is of type optional"),
+        ("seq(float[4]) x", "y = SequenceAt (x, zero)", "the input has type sequence"),
+        ("optional(float[4]) x", "y = OptionalGetElement (x)", "the input has type optional"),
     ],
 )
 def test_what_a_dlc_cannot_hold_is_refused(tmp_path, inputs, lines, reason):
@@ -313,7 +313,7 @@ def test_a_computed_number_of_iterations_cannot_carry_sequences(tmp_path):
     }"""
     error = refused(tmp_path, text)
     assert isinstance(error, UnsupportedOp)
-    assert "a state is a sequence" in error.problem
+    assert "a state of the loop is a sequence" in error.problem
 
 
 def test_loops_read_sequences_around_them(tmp_path):

@@ -120,7 +120,7 @@ def test_a_training_graph_normalizes_by_its_batch_and_says_so():
     found = evaluate("FusedBatchNormV3", x, scale, offset, none, none, constant=(1, 2, 3, 4), notices=notices)
     mean, variance = x.mean((0, 1, 2)), x.var((0, 1, 2))
     np.testing.assert_allclose(found, (x - mean) / np.sqrt(variance + 1e-4) * 2 + 1, atol=1e-4)
-    assert any("statistics of its own" in notice for notice in notices)
+    assert any("statistics of the batch" in notice for notice in notices)
 
 
 def test_rows_that_are_normalized_alone_are_a_layer_norm():

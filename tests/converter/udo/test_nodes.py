@@ -112,7 +112,7 @@ def test_a_type_of_another_domain_is_not_taken_for_onnx_own(tmp_path: Path) -> N
     model = converted(tmp_path, given, custom("Neg", [place("x")], [place("y")]), notify=notices.append)
     [notice] = notices
     assert "Pkg::Neg" in notice
-    assert "mapping stays for Neg of ONNX" in notice
+    assert "xdlc still converts Neg of ONNX itself" in notice
     assert [(op.package, op.type) for op in model.main.ops] == [
         ("Pkg", "Neg"),
         ("qti.aisw", "ElementWiseUnary"),
@@ -221,7 +221,7 @@ def test_inputs_beyond_the_definition_tell_a_constant_from_a_missing_parameter(t
     ("inputs", "attributes", "text"),
     [
         (["x"], {"w": 1.0}, "'w' is an input in the definition"),
-        (["x", ""], {}, "is missing, but it is mandatory"),
+        (["x", ""], {}, "is mandatory, but missing"),
         (["x", "x"], {}, "the definition needs static data"),
     ],
 )
@@ -278,7 +278,7 @@ def test_dynamic_dimensions_are_permuted_too(tmp_path: Path) -> None:
     ("function", "text"),
     [
         (lambda op: (2,), r"the shape function returns \(2,\)"),
-        (lambda op: [None, None], "returns 2 outputs, the op has 1"),
+        (lambda op: [None, None], "returns 2 outputs, but the op has 1"),
         (lambda op: op.nothing, "the shape function fails: AttributeError"),
     ],
 )
@@ -306,7 +306,7 @@ def test_integers_are_cast_to_what_the_definition_takes(tmp_path: Path) -> None:
     reasons = [each.origin.reason for each in model.main.ops if each.type == "Cast"]
     assert reasons == [
         "Pkg::Pick needs input `at` as int32",
-        "Pkg::Pick outputs int32, the model has int64",
+        "Pkg::Pick outputs int32, but the model has int64",
     ]
 
 
@@ -427,7 +427,7 @@ def test_a_convolution_of_the_users_gets_no_permutes(tmp_path: Path) -> None:
 
 def test_values_that_no_dlc_holds_are_refused(tmp_path: Path) -> None:
     given = onnx_model([my_node("Scale", ["x"], ["y"], factor=1.0)], {"x": (F32, [2])}, {"y": (str, [2])})
-    with pytest.raises(UnsupportedOp, match="'y' is strings"):
+    with pytest.raises(UnsupportedOp, match="'y' of the node is strings"):
         converted(tmp_path, given, SCALE)
 
 

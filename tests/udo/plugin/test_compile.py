@@ -196,5 +196,5 @@ def test_a_large_source_is_refused(tmp_path):
 
 def test_a_source_that_is_no_plain_file_is_refused(tmp_path):
     os.mkfifo(tmp_path / "kernel.c")
-    with pytest.raises(StorageError, match="it is a device, a pipe or a socket"):
+    with pytest.raises(StorageError, match="a device, a pipe or a socket"):
         compile_c(OP, tmp_path / "kernel.c", entry="twice")

@@ -89,7 +89,11 @@ def source_graph(
     stages = {stage for state in net.messages("state") for stage in state.scalars("stage")}
     entries = [builder.entry(layer) for layer in current_layers(net, where)]
     if sum(len(item.bottoms) + len(item.tops) for item in entries) > _MOST_ENDS:
-        raise ModelError(f"has more than {_MOST_ENDS} bottoms and tops", where=where, fix="split the net")
+        raise ModelError(
+            f"the net has too many bottoms and tops; xdlc supports at most {_MOST_ENDS}",
+            where=where,
+            fix="split the net into several files",
+        )
     entries = [item for item in entries if builder.is_in_test(item, stages)]
     entries = [entry for entry in entries if builder.is_for_inference(entry, ends)]
     builder.add_inputs(net, entries)
@@ -102,7 +106,11 @@ def source_graph(
         builder.check_input(entry, named, makers.get(entry.name))
     raise_all(builder.problems, where=where)
     if not builder.nodes:
-        raise ModelError("has no layers for inference", where=where, fix="pass the deployment net")
+        raise ModelError(
+            "the net has no layers for inference",
+            where=where,
+            fix="pass the deployment net, like deploy.prototxt",
+        )
     return SourceGraph(inputs, outputs, builder.nodes, builder.constants)
 
 
@@ -110,13 +118,21 @@ def _check_root(net: Message, where: str) -> None:
     """Refuse texts that are not nets."""
     count = len(net.fields.get("layer", ())) + len(net.fields.get("layers", ()))
     if not count and not net.fields.keys().isdisjoint(("net", "train_net", "base_lr")):
-        raise ModelError("is a solver, not a net", where=where, fix="pass the net that the solver names")
+        raise ModelError(
+            "the file is a solver, not a net",
+            where=where,
+            fix="pass the file of the net that the solver names",
+        )
     if not 0 < count <= _MOST_LAYERS:
-        fix = "pass the text of a Caffe net, like deploy.prototxt" if not count else "split the net"
-        raise ModelError(f"has {count or 'no'} layers", where=where, fix=fix)
+        fix = (
+            "pass the text of a Caffe net, like deploy.prototxt"
+            if not count
+            else "split the net into several files"
+        )
+        raise ModelError(f"the net has {count or 'no'} layers", where=where, fix=fix)
     if "layer" in net.fields and "layers" in net.fields:
         line = min(each.line for each in net.messages("layers"))
-        problem = f"has layers of the form 'layer', but line {line} has the earlier form 'layers'"
+        problem = f"the net has layers of the form 'layer', but line {line} has the earlier form 'layers'"
         raise ModelError(problem, where=where, fix="write all layers in one form", line=line)
     for name, values in net.fields.items():
         if name not in _ROOT:
@@ -167,11 +183,11 @@ class _Net:
         for key, found in (("name", names), ("type", types), ("bottom", bottoms), ("top", tops)):
             stated = layer.fields.get(key, [])
             if len(found) != len(stated) or (len(stated) > 1 and key in ("name", "type")):
-                self._report(entry, f"{key} is not a name, or appears {len(stated)} times")
+                self._report(entry, f"field {key} is not a name, or appears {len(stated)} times")
         if not entry.type:
-            self._report(entry, "has no type", "state the type of the layer")
+            self._report(entry, "the layer has no type", "add the type of the layer")
         if "" in (*bottoms, *tops):
-            self._report(entry, "has a bottom or top without a name")
+            self._report(entry, "the layer has a bottom or top without a name")
         return entry
 
     def _names(self, message: Message, key: str) -> list[str]:
@@ -187,7 +203,7 @@ class _Net:
         """Return whether a layer belongs to phase TEST and the net's stages."""
         include, exclude = entry.message.messages("include"), entry.message.messages("exclude")
         if include and exclude:
-            self._report(entry, "has both include and exclude rules")
+            self._report(entry, "the layer has both include and exclude rules")
         holds = any(_holds(rule, stages) for rule in include or exclude)
         return holds if include else not holds
 
@@ -198,7 +214,7 @@ class _Net:
             fields = {key: held for key, held in entry.message.fields.items() if key == "softmax_param"}
             entry.message, entry.type = Message(entry.message.line, fields), "Softmax"
             entry.bottoms, entry.tops = entry.bottoms[:1], entry.tops[:1]
-            self._notices.append(f"{kind} becomes Softmax, because its result is an output")
+            self._notices.append(f"{kind} becomes Softmax, because an output of the net reads its result")
         elif entry.type.endswith("Loss") or entry.type in _ENDS:
             as_softmax = entry.type == "SoftmaxWithLoss" and entry.tops
             found = f"; {spell('out_name')} {quote(entry.tops[0])} outputs its probabilities"
@@ -215,10 +231,14 @@ class _Net:
         shapes = [shape.scalars("dim") for shape in net.messages("input_shape")]
         sizes = shapes or [dims[start : start + 4] for start in range(0, len(dims), 4)]
         if len(set(names)) != len(names) or len(names) > _MOST_ENDS:
-            raise ModelError("states an input twice", where=self._where, fix="remove one")
+            raise ModelError(
+                "the net has an input twice, or too many inputs", where=self._where, fix="remove inputs"
+            )
         if sizes and (len(sizes) != len(names) or (not shapes and len(dims) % 4)):
-            problem = f"has {len(names)} inputs, but {len(shapes)} input_shape and {len(dims)} input_dim"
-            raise ModelError(problem, where=self._where, fix="state one shape for each input")
+            problem = (
+                f"the net has {len(names)} inputs, but {len(shapes)} input_shape and {len(dims)} input_dim"
+            )
+            raise ModelError(problem, where=self._where, fix="write one shape for each input")
         self._add_tops(names, sizes)
         for entry in entries:
             message, count = entry.message, len(entry.tops)
@@ -227,20 +247,20 @@ class _Net:
                     shape for param in message.messages("input_param") for shape in param.messages("shape")
                 ]
                 if len(stated) not in (0, 1, count):
-                    self._report(entry, f"has {len(stated)} shapes, but {count} tops")
+                    self._report(entry, f"the layer has {len(stated)} shapes, but {count} tops")
                 sizes = [shape.scalars("dim") for shape in stated] * (count if len(stated) == 1 else 1)
             elif entry.type in _DATA:
                 keys = ("batch_size", "channels", "height", "width")
                 stated = message.messages("memory_data_param")
                 sizes = [[size for key in keys for size in param.scalars(key)[:1]] for param in stated]
                 self._notices.append(
-                    f"layer {entry.name!r} ({entry.type}) is an input: xdlc does not do what it does to "
-                    f"images ({_transform(message)}), so do it first"
+                    f"layer {entry.name!r} ({entry.type}) is now an input, without its transforms "
+                    f"({_transform(message)}): apply them to images before you pass the images"
                 )
             else:
                 continue
             for top in self.inputs.keys() & set(entry.tops):
-                self._report(entry, f"writes blob {top!r}, which is already an input")
+                self._report(entry, f"the layer writes blob {top!r}, which is already an input")
             self._add_tops(entry.tops, sizes[:count])
 
     def _add_tops(self, names: Sequence[str], sizes: Sequence[Sequence[Any]]) -> None:
@@ -281,19 +301,21 @@ class _Net:
             for name in missing:
                 close = nearest_names(name, values) if len(self.problems) < _HINTS else ""
                 fix = close or "name a blob that an earlier layer writes"
-                self._report(entry, f"no earlier layer writes bottom {name!r}", fix)
+                self._report(entry, f"no earlier layer writes the bottom {name!r}", fix)
             reads, writes = [values.get(name, name) for name in entry.bottoms], []
             for top in entry.tops:
                 is_new = top not in entry.bottoms or entry.tops.count(top) > 1
                 if top in values and is_new and not missing:
-                    problem = f"writes blob {top!r}, which {makers.get(top, 'the input')!r} already writes"
+                    problem = f"the layer writes blob {top!r}, as {makers.get(top, 'the input')!r} does"
                     self._report(entry, problem, "rename the blob")
                 is_last = last[top] == index and top not in self.inputs
                 values[top] = top if is_last else self._free(f"{top}@{entry.name}")
                 makers[top] = entry.name
                 writes.append(values[top])
             if not writes and entry.type != "Silence":
-                self._report(entry, "has no top", "name the blob that it writes")
+                self._report(
+                    entry, "the layer has no top", "add a top: the name of the blob that the layer writes"
+                )
             self._add_node(entry, reads, writes, weights)
         read = {name for node in self.nodes for name in node.names}
         blobs = {name: top for top, name in values.items()}
@@ -327,14 +349,18 @@ class _Net:
         Layers that share weights by the names of their ``param`` have those that are stored with the last.
         """
         if weights is None:
-            return [], lambda: "no weights file is given"
+            return [], lambda: "you passed no weights file"
         try:
             blobs = weights.blobs(entry.name)
         except XdlcError as problem:
             self.problems.append(problem)
             return [], str
         if blobs and entry.name in self._loaded:
-            self._report(entry, "has the name of another layer, and weights are stored by name", "rename one")
+            self._report(
+                entry,
+                "the layer has the name of another layer, but weights are stored by name",
+                "rename one of the two layers",
+            )
         self._loaded.add(entry.name)
         shared = [str(next(iter(param.scalars("name")), "")) for param in entry.message.messages("param")]
         names = []

@@ -58,13 +58,17 @@ def _check_place(path: Path, weights: Path | None) -> None:
     for place in filter(Path.is_file, (path, weights or path)):
         found = recognize(place)
         if found is not None and found in (HTML, LFS):
-            raise ModelError(f"is {found.name}", where=str(place), fix=found.fix_for(place))
+            raise ModelError(
+                f"the file is {found.name}, not a Caffe net", where=str(place), fix=found.fix_for(place)
+            )
     if recognize(path) is not CAFFE_WEIGHTS:
         return
     if weights is not None and weights.is_file() and recognize(weights) is CAFFE:
         raise UsageError(
-            "net and weights are swapped: this file contains weights",
+            "you swapped the net and the weights: this file contains weights",
             where=str(path),
             fix=f"pass {spell('path')} {quote(str(weights))} and {spell('weights')} {quote(str(path))}",
         )
-    raise ModelError(f"is {CAFFE_WEIGHTS.name}", where=str(path), fix=CAFFE_WEIGHTS.fix_for(path))
+    raise ModelError(
+        f"the file contains {CAFFE_WEIGHTS.name}", where=str(path), fix=CAFFE_WEIGHTS.fix_for(path)
+    )

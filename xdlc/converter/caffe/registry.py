@@ -81,10 +81,10 @@ def bottoms(node: Node, least: int, most: int | None = None, *, rank: int | None
     if not least <= layer.bottoms <= most:
         wanted = str(least) if most == least else f"{least} to {most}"
         own = f"; or define {node.type} as a user-defined operation" if "." in node.type else ""
-        raise ModelError(f"needs {wanted} bottom(s), but has {layer.bottoms}", fix=_CORRECT + own)
+        raise ModelError(f"the layer needs {wanted} bottom(s), but has {layer.bottoms}", fix=_CORRECT + own)
     found = [node.required(index) for index in range(layer.bottoms)]
     if rank is not None and found[0].rank != rank:
-        raise misfit(f"needs a bottom of {rank} axes, not of {found[0].rank}")
+        raise misfit(f"the layer needs a bottom of {rank} axes, but its bottom has {found[0].rank}")
     return found
 
 
@@ -103,10 +103,10 @@ def weights(node: Node, g: Operators, *shapes: Sequence[int]) -> list[Value]:
     if not layer.blobs and shapes:
         sizes = " and ".join(str(list(shape)) for shape in shapes)
         fix = f"pass the file that was trained with this net: {spell('weights')} FILE.caffemodel"
-        raise ModelError(f"needs weights {sizes}, but {layer.weights() or 'has none'}", fix=fix)
+        raise ModelError(f"the layer needs weights {sizes}, but {layer.weights() or 'has none'}", fix=fix)
     if layer.blobs != len(shapes):
         raise ModelError(
-            f"the number of its blobs of weights is {layer.blobs}, but its parameters imply {len(shapes)}",
+            f"the layer has {layer.blobs} blobs of weights, but its parameters imply {len(shapes)}",
             fix="correct the parameters, such as bias_term, or pass the weights of this net",
         )
     reshaped = []
@@ -114,7 +114,7 @@ def weights(node: Node, g: Operators, *shapes: Sequence[int]) -> list[Value]:
         value = node.required(layer.bottoms + index)
         if [size for size in value.shape if size != 1] != [size for size in shape if size != 1]:
             raise ModelError(
-                f"blob {index} of its weights has shape {list(value.shape)}, but its parameters imply "
+                f"weight blob {index} of the layer has shape {list(value.shape)}, but the parameters imply "
                 f"{list(shape)}",
                 fix="correct the parameters, or pass the weights of this net",
             )
@@ -238,24 +238,24 @@ class Params:
         parts = [f"{stem}_h", f"{stem}_w"]
         if self.has(*parts):
             if self.has(name):
-                raise misfit(f"states {name}, and {stem}_h or {stem}_w: remove one")
+                raise misfit(f"the layer has {name}, and {stem}_h or {stem}_w: remove one")
             if rank != 2:
                 raise ModelError(
-                    f"states {stem}_h and {stem}_w, but has {rank} spatial axes", fix=f"state {name}"
+                    f"the layer has {stem}_h and {stem}_w, but {rank} spatial axes", fix=f"use {name} instead"
                 )
             if both and not all(map(self.has, parts)):
-                raise misfit(f"states one of {parts[0]} and {parts[1]}: both are required")
+                raise misfit(f"the layer needs both {parts[0]} and {parts[1]}, but has one of them")
             return [self.integer(part, default, least=least) for part in parts]
         values = self.integers(name, least=least) or [default]
         if len(values) not in (1, rank):
-            raise misfit(f"has {len(values)} values of {name}, but {rank} spatial axes")
+            raise misfit(f"the layer has {len(values)} values of {name}, but {rank} spatial axes")
         return values * rank if len(values) == 1 else values
 
     def lacks(self, name: str) -> ModelError:
         """Return the error of a missing parameter, with similarly spelled names."""
         near = nearest_names(self._prefix + name, self._node.attributes, most=1, cutoff=0.85)
         fix = _CORRECT + near.replace("nearest: ", ", which states ")
-        return ModelError(f"has no {self._prefix}{name}", fix=fix)
+        return ModelError(f"the layer has no {self._prefix}{name}", fix=fix)
 
     def _all(self, name: str) -> list[Any]:
         value = self._node.attr(f"{self._prefix}{name}", [])
@@ -266,7 +266,7 @@ class Params:
         if value is None:
             raise self.lacks(name)
         if isinstance(value, list):
-            raise misfit(f"states {self._prefix}{name} {len(value)} times")
+            raise misfit(f"the layer has {self._prefix}{name} {len(value)} times")
         return value
 
     def _integer(self, name: str, value: Any, least: int) -> int:

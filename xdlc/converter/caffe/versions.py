@@ -91,7 +91,7 @@ def _of_v1(layer: Message, where: str) -> Message:
         if type is None or type == "NONE":
             raise _invalid(
                 layer,
-                f"type {str(types[0])[:40]} is not a type of 'layers'",
+                f"type {str(types[0])[:40]} is not a layer type of the earlier form 'layers'",
                 where,
                 "write 'layer' and its type in quotes",
             )
@@ -107,7 +107,9 @@ def _of_v0(connection: Message, where: str) -> Message:
     name = next(iter(layer.scalars("type")), "")
     type = "Padding" if name == "padding" else _TYPES_OF_V0.get(str(name))
     if type is None:
-        raise _invalid(layer, f"type {str(name)[:40]!r} is not in Caffe's first version", where, _CORRECT)
+        raise _invalid(
+            layer, f"type {str(name)[:40]!r} is not a layer type of Caffe's first version", where, _CORRECT
+        )
     fields: dict[str, list[Value]] = {"type": [type]}
     own: dict[str, list[Value]] = {}
     for key, values in layer.fields.items():
@@ -140,7 +142,9 @@ def _without_padding(layers: Sequence[Message], where: str) -> list[Message]:
 def _with_padding(layer: Message, padding: Message, where: str) -> Message:
     type = str(layer.scalars("type")[0])
     if type not in ("Convolution", "Pooling"):
-        raise _invalid(layer, f"a layer of type {type} cannot read a padding layer", where, _CORRECT)
+        raise _invalid(
+            layer, f"only convolutions and pools can read a padding layer, not type {type}", where, _CORRECT
+        )
     param = _PARAM_OF_V0[type]
     inner = layer.messages(param)[0] if layer.messages(param) else Message(layer.line)
     pads = [value for each in padding.messages("padding_param") for value in each.scalars("pad")]

@@ -69,7 +69,7 @@ def open_weights(path: str | os.PathLike[str]) -> WeightsFile:
         return _Hdf5Weights(file)
     if head and all(byte >= 32 or byte in b"\t\r\n" for byte in head):
         fix = f"pass the net as {spell('path')} and the .caffemodel as {spell('weights')}"
-        raise UsageError("is a text, not a weights file", where=str(path), fix=fix)
+        raise UsageError("the file contains text, not weights", where=str(path), fix=fix)
     return _Caffemodel(file)
 
 
@@ -88,9 +88,9 @@ class _Caffemodel(WeightsFile):
                 self._add_of_v1(field)
         if not any(self._blobs.values()):
             raise ModelError(
-                "contains no weights",
+                "the file contains no weights",
                 where=str(file.path),
-                fix="pass the .caffemodel that training wrote, not a solver's state",
+                fix="pass the .caffemodel that training wrote, not the state of a solver",
             )
 
     def blobs(self, layer: str) -> Sequence[ir.TensorData]:
@@ -101,7 +101,7 @@ class _Caffemodel(WeightsFile):
         shown = ", ".join(map(repr, held[:8])) + (f" and {len(held) - 8} more" if len(held) > 8 else "")
         close = nearest_names(layer, held) if self._hints > 0 else ""
         self._hints -= 1
-        return f"{self.path.name} has no layer of that name; it has weights of {shown}" + (
+        return f"{self.path.name} has no weights for this layer; it has weights of the layers {shown}" + (
             f" ({close})" if close else ""
         )
 
@@ -142,21 +142,25 @@ class _Caffemodel(WeightsFile):
                 old[field.number] = file.signed(field)
         sizes = list(old.values()) if shape is None else shape
         if len(sizes) > _MOST_DIMS or any(not 0 <= size < 1 << 31 for size in sizes):
-            raise ModelError(f"a blob has the invalid shape {sizes[:8]}", where=where, fix=_DAMAGED)
+            raise ModelError(f"a weight blob has the invalid shape {sizes[:8]}", where=where, fix=_DAMAGED)
         number = _DATA if runs[_DATA] else _DOUBLE_DATA
         fields, wire = runs[number], FIXED32 if number == _DATA else FIXED64
         if not fields:
             raise ModelError(
-                "a blob has no data",
+                "a weight blob has no data",
                 where=where,
                 fix="save the weights as float32; xdlc reads no other type",
             )
         if len(fields) > _MOST_RUNS:
-            raise ModelError(f"a blob has its data in {len(fields)} parts", where=where, fix=_DAMAGED)
+            raise ModelError(
+                f"a weight blob has its data in {len(fields)} parts instead of 1", where=where, fix=_DAMAGED
+            )
         parts = [file.lazy_reals(field, wire) for field in fields]
         count, wanted = sum(part.shape[0] for part in parts), math.prod(sizes)
         if count != wanted:
-            raise ModelError(f"has {count} elements, but shape {sizes[:8]}", where=where, fix=_DAMAGED)
+            raise ModelError(
+                f"the weight blob has {count} elements, but shape {sizes[:8]}", where=where, fix=_DAMAGED
+            )
         data = parts[0] if len(parts) == 1 else ir.ArrayData(np.concatenate([each.numpy() for each in parts]))
         return data.reshape(sizes).cast(np.float32)
 
@@ -174,7 +178,7 @@ class _Hdf5Weights(WeightsFile):
         self._file = Hdf5(file, 0, file.size, str(file.path), "caffe")
         if not self._file.has("data"):
             fix = "pass the file that Caffe wrote with the snapshot format HDF5"
-            raise ModelError("has no group 'data'", where=str(file.path), fix=fix)
+            raise ModelError("the file has no group 'data'", where=str(file.path), fix=fix)
 
     def blobs(self, layer: str) -> Sequence[ir.TensorData]:
         blobs: list[ir.TensorData] = []
@@ -185,7 +189,7 @@ class _Hdf5Weights(WeightsFile):
         return blobs
 
     def lacks(self, layer: str) -> str:
-        return f"{self.path.name} has none of that name"
+        return f"{self.path.name} has no weights of that name"
 
 
 def _as_float(data: ir.TensorData) -> ir.TensorData:

@@ -73,16 +73,18 @@ def filled(op: OperatorDef, constants: Allowance) -> ir.TensorData:
     }
     unread = op.args.keys() - _READ - idle
     if unread:
-        problem = f"argument {', '.join(sorted(unread))} is not supported"
-        raise UnsupportedOp(problem, where=op.where, fix="remove the argument if it has no effect")
+        problem = f"xdlc does not support the argument {', '.join(sorted(unread))}"
+        raise UnsupportedOp(problem, where=op.where, fix="remove the argument if the model does not need it")
     if op.type in _CONSTANT:
         return _constant(op, constants)
     if op.type not in _GIVEN:
-        fix = "export the net without text"
-        raise UnsupportedOp("fills a tensor with strings, which a DLC cannot hold", where=op.where, fix=fix)
+        fix = "export the net without strings"
+        raise UnsupportedOp(
+            "the operator fills a tensor with strings, which a DLC cannot hold", where=op.where, fix=fix
+        )
     dtype, values = np.dtype(_GIVEN[op.type]), op.args.get("values")
     if values is None:
-        raise ModelError("has no argument 'values'", where=op.where, fix="export the net again")
+        raise ModelError("the operator has no argument 'values'", where=op.where, fix="export the net again")
     if dtype == np.uint8:
         data = values.octets()
     elif dtype.kind == "f":
@@ -117,12 +119,12 @@ def _constant(op: OperatorDef, constants: Allowance) -> ir.TensorData:
     value: Any = op.args["value"].value() if "value" in op.args else 0
     check_dims(dims, op.where)
     if not constants.take(math.prod(dims) * dtype.itemsize):
-        problem = f"fills a tensor of shape {dims}: constants have at most {MOST_CONSTANT} bytes together"
+        problem = f"the constants are too large at shape {dims}; xdlc supports at most {MOST_CONSTANT} bytes"
         raise ModelError(problem, where=op.where, fix="correct the shape")
     with np.errstate(all="ignore"):
         number = np.asarray(value).astype(dtype) if isinstance(value, (int, float)) else None
     if number is None or (dtype.kind in "iu" and number != value):
-        problem = f"its value {value!r:.40} is not a number of type {dtype.name}"
+        problem = f"its argument value, {value!r:.40}, is not a number of type {dtype.name}"
         raise ModelError(problem, where=op.where, fix="export the net again")
     return ir.fill(ir.ArrayData(number), dims)
 
@@ -174,7 +176,7 @@ def find_inputs(
             dtype = types.from_numpy(fill_dtype(fills[name]))
         inputs[name] = stated.get(name) or GraphInput(name, dtype, dims)
     if not inputs and initial in filled:
-        problem = f"has no input: the init net fills all values that it reads, {initial!r} first"
+        problem = f"the net has no input: the init net fills all values that the net reads, {initial!r} first"
         fix = f"name the input with its shape: {spell('input_dims')} {quote(initial)} N,C,H,W"
         raise UsageError(problem, where=str(predict.path), fix=fix)
     unknown = [name for name, entry in inputs.items() if entry.dims is None and name not in named]
@@ -182,7 +184,7 @@ def find_inputs(
     problems = _errors(predict, init, unknown, len(inputs), free)
     strays = [name for name in named if name not in inputs]
     if strays and len(unknown) == len(inputs) == 1 and unknown[0] in problems:
-        problems[unknown[0]].problem += f"; {strays[0]!r}, which the options name, is not an input"
+        problems[unknown[0]].problem += f"; {strays[0]!r}, which you named in an option, is not an input"
         raise problems[unknown[0]]
     return usable, problems
 
@@ -230,16 +232,18 @@ def _errors(
     if init is None:
         beside = predict.path.with_name("init_net.pb")
         file = beside if beside.is_file() and beside != predict.path else "init_net.pb"
-        missing, fix = "weights are missing", f"give {spell('weights')} {quote(str(file))}"
+        missing, fix = "weights are missing", f"pass {spell('weights')} {quote(str(file))}"
         if count == len(rest):
             missing, fix = "weights and input shape are missing", f"{fix} and {shape}"
-        problem = f"{missing}: no operator fills or writes {len(rest)} names: {shown}"
+        problem = (
+            f"{missing}: no operator fills or writes {len(rest)} of the values that the net reads: {shown}"
+        )
     elif count == 1:
-        problem, fix = f"the shape of input {shown} is missing", f"give {shape}"
+        problem, fix = f"the shape of input {shown} is missing", f"pass {shape}"
     else:
         kind = ModelError
         problem = (
-            f"no operator makes {shown}, {init.path.name} fills no tensor of that name, and no shape is given"
+            f"no operator writes {shown}, {init.path.name} does not fill it, and you passed no shape for it"
         )
         fix = f"pass the init net of the same model, or the shape of an input: {shape}"
     return errors | dict.fromkeys(rest, kind(problem, where=str(predict.path), fix=fix))
@@ -249,6 +253,8 @@ def _typo(name: str, names: Sequence[str], where: str) -> ModelError:
     """Return the error of an operator that reads a name that no net states."""
     if name in names:
         fix = "write the operators in the order in which they run"
-        return ModelError(f"reads {name!r}, which no earlier operator writes", where=where, fix=fix)
+        return ModelError(
+            f"the operator reads {name!r}, which no earlier operator writes", where=where, fix=fix
+        )
     fix = nearest_names(name, names) or "export the net again"
-    return ModelError(f"reads {name!r}, which no operator writes", where=where, fix=fix)
+    return ModelError(f"the operator reads {name!r}, which no operator writes", where=where, fix=fix)

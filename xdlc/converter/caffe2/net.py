@@ -82,7 +82,7 @@ def source_graph(
         walk.run((op for op in init.ops if not set(op.outputs) <= set(kept)), _INIT)
     walk.run(predict.ops)
     if len(walk.nodes) > _MOST_OPERATORS:
-        problem = f"has {len(walk.nodes)} operators, more than {_MOST_OPERATORS}"
+        problem = f"the net has {len(walk.nodes)} operators; xdlc supports at most {_MOST_OPERATORS}"
         raise ModelError(problem, where=str(predict.path), fix="convert a part of the net")
     outputs = _outputs(predict, walk, notices)
     read = {name for node in walk.nodes for name in node.names}.union(outputs, ends)
@@ -98,16 +98,19 @@ def source_graph(
 def _check_roles(predict: NetDef, init: NetDef | None) -> None:
     """Refuse nets that are empty or exchanged."""
     if not predict.ops:
-        raise ModelError("has no operators", where=str(predict.path), fix="pass a Caffe2 net")
+        raise ModelError("the net has no operators", where=str(predict.path), fix="pass a Caffe2 predict net")
     if not predict.has_only_fills:
         if init is not None and init.ops and not any(op.is_fill for op in init.ops):
-            problem, fix = "fills no tensor: it is not an init net", "pass the init net of the same model"
+            problem, fix = (
+                "the file fills no tensor, so it is not an init net",
+                "pass the init net of the same model",
+            )
             raise UsageError(problem, where=str(init.path), fix=fix)
         return
-    problem = "only fills tensors: it is an init net, not a predict net"
+    problem = "the net only fills tensors, so it is an init net, not a predict net"
     fix = f"pass the predict net, and this net with {spell('weights')} {quote(str(predict.path))}"
     if init is not None and not init.has_only_fills:
-        problem = f"is the init net, and {init.path.name} is the predict net"
+        problem = f"you swapped the nets: this file is the init net, and {init.path.name} is the predict net"
         fix = f"pass {init.path}, and this net with {spell('weights')} {quote(str(predict.path))}"
     raise UsageError(problem, where=str(predict.path), fix=fix)
 
@@ -181,7 +184,11 @@ def _outputs(predict: NetDef, walk: _Walk, notices: list[str]) -> list[str]:
     useless = [value for value in values if value in seconds or value in walk.fills]
     if len(useless) < len(values):
         for value in useless:
-            why = "the init net fills it" if value in walk.fills else "it is for training only"
+            why = (
+                "the init net fills this output"
+                if value in walk.fills
+                else "this output is for training only"
+            )
             notices.append(f"output {values.pop(value)!r} is not in the DLC: {why}")
     if not predict.outputs:
         read = {name for node in walk.nodes for name in node.names} | seconds

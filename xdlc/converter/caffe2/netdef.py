@@ -73,7 +73,9 @@ def _of_range(kind: str, file: ProtobufFile, start: int, end: int, objects: Allo
         if form == "int":
             values += file.integers(field)
         elif form != "-" and not objects.take():
-            problem = f"has more than {_MOST_OBJECTS} operators, arguments and names"
+            problem = (
+                f"the net has too many operators, arguments and names; xdlc supports at most {_MOST_OBJECTS}"
+            )
             raise ModelError(problem, where=str(file.file.path), fix="convert a part of the net")
         elif form == "text":
             values.append(file.text(field, _LONGEST_NAME))
@@ -154,7 +156,10 @@ class InnerNet(Body):
         Raises:
             UnsupportedOp: Always; no operator here runs nets.
         """
-        raise UnsupportedOp("runs a net", fix="export the net without operators that run nets")
+        raise UnsupportedOp(
+            "the operator runs a net, which xdlc does not support",
+            fix="export the net without operators that run nets",
+        )
 
 
 @dataclass(slots=True)
@@ -203,7 +208,10 @@ class Argument:
             if self.fields.get(single):
                 return read(self.fields[single][-1])
         if self.fields.get("qtensors"):
-            problem, fix = "is a quantized tensor", "remove it if it has no effect"
+            problem, fix = (
+                "the argument is a quantized tensor, which xdlc does not support",
+                "remove the argument if the model does not need it",
+            )
             raise UnsupportedOp(problem, where=self.where, fix=fix)
         return []
 
@@ -214,11 +222,15 @@ class Argument:
         reals = {"float32": "float_data", "float64": "double_data"}.get(dtype.name)
         numbers = fields.get("int64_data" if dtype == np.int64 else "int32_data", [])
         if octets:
-            held = _joined(octets, np.uint8)
-            size, rest = divmod(held.nbytes, dtype.itemsize)
+            content = _joined(octets, np.uint8)
+            size, rest = divmod(content.nbytes, dtype.itemsize)
             if rest:
-                raise ModelError(f"is a tensor of {held.nbytes} bytes", where=self.where, fix=_DAMAGED)
-            data: ir.TensorData = ir.Transform([held], lambda array: array.view(dtype), (size,), dtype)
+                raise ModelError(
+                    f"the tensor has {content.nbytes} bytes, no multiple of {dtype.itemsize}",
+                    where=self.where,
+                    fix=_DAMAGED,
+                )
+            data: ir.TensorData = ir.Transform([content], lambda array: array.view(dtype), (size,), dtype)
         elif reals:
             data = _joined(fields.get(reals, []), dtype)
         elif dtype == np.float16:  # as bits
@@ -238,7 +250,11 @@ class Argument:
 
     def _text(self, data: ir.TensorData) -> str:
         if data.nbytes > _LONGEST:
-            raise ModelError(f"is a string of {data.nbytes} bytes", where=self.where, fix=_DAMAGED)
+            raise ModelError(
+                f"a string of {data.nbytes} bytes is too long; xdlc reads at most {_LONGEST}",
+                where=self.where,
+                fix=_DAMAGED,
+            )
         return text_of(bytes(data.numpy()), "backslashreplace")
 
 
@@ -300,7 +316,7 @@ def read_net(path: str | os.PathLike[str]) -> NetDef:
     found = recognize(path)
     if found not in (CAFFE2, None):
         fix = f"pass the predict net, and its init net with {spell('weights')}"
-        raise ModelError(f"is {found.name}, not a Caffe2 net", where=str(path), fix=fix)
+        raise ModelError(f"the file is {found.name}, not a Caffe2 net", where=str(path), fix=fix)
     fields = read_fields(file)
     ops = [_operator(each, file.path) for each in fields.get("op", ())]
     return NetDef(file.path, ops, fields.get("external_input", []), fields.get("external_output", []))
@@ -316,10 +332,14 @@ def _operator(fields: Fields, path: Path) -> OperatorDef:
     args: dict[str, Argument] = {}
     for each in fields.get("arg", ()):
         key = (each.get("name") or [""])[-1]
-        made = Argument(f"{where}: argument {key!r}", each)
+        argument = Argument(f"{where}: argument {key!r}", each)
         if key in args and _plain(args[key].fields) != _plain(each):
-            raise ModelError("is stated twice, with different values", where=made.where, fix="remove one")
-        args[key] = made
+            raise ModelError(
+                "the operator has this argument twice, with different values",
+                where=argument.where,
+                fix="remove one of the two",
+            )
+        args[key] = argument
     return OperatorDef(type, name, inputs, outputs, args, where, line)
 
 
@@ -340,7 +360,7 @@ def dtype_of(number: int, where: str) -> np.dtype[Any]:
         if known == number:
             return np.dtype(_OTHER_NAMES.get(name, name.lower()))
     fix = f"use {', '.join(f'{known} ({name})' for name, known in DATA_TYPES.items())}"
-    raise UnsupportedOp(f"has data type {number}, which is not numeric", where=where, fix=fix)
+    raise UnsupportedOp(f"the tensor has data type {number}, which is not numeric", where=where, fix=fix)
 
 
 def _joined(pieces: Sequence[ir.TensorData], dtype: Any) -> ir.TensorData:
@@ -361,7 +381,7 @@ def as_integers(values: Sequence[int], dtype: np.dtype[Any], where: str) -> ir.T
     """
     array = np.asarray(values, np.int64)
     if dtype != np.bool_ and (array.astype(dtype).astype(np.int64) != array).any():
-        raise ModelError(f"has values out of the range of {dtype.name}", where=where, fix=_DAMAGED)
+        raise ModelError(f"the tensor has values out of the range of {dtype.name}", where=where, fix=_DAMAGED)
     return ir.ArrayData(array.astype(dtype))
 
 
@@ -372,7 +392,7 @@ def check_dims(dims: Sequence[int], where: str) -> None:
         ModelError: If it has too many dimensions, or one of an impossible size.
     """
     if len(dims) > _MOST_DIMS or any(not 0 <= size < 1 << 31 for size in dims):
-        raise ModelError(f"has invalid shape {list(dims[:8])}", where=where, fix=_DAMAGED)
+        raise ModelError(f"the tensor has the invalid shape {list(dims[:8])}", where=where, fix=_DAMAGED)
 
 
 def shaped(data: ir.TensorData, dims: Sequence[int], where: str) -> ir.TensorData:
@@ -383,6 +403,6 @@ def shaped(data: ir.TensorData, dims: Sequence[int], where: str) -> ir.TensorDat
     """
     check_dims(dims, where)
     if math.prod(dims) != data.shape[0]:
-        problem = f"has {data.shape[0]} values for shape {list(dims)}"
+        problem = f"the tensor has {data.shape[0]} values for shape {list(dims)}"
         raise ModelError(problem, where=where, fix=_DAMAGED)
     return data.reshape(tuple(dims))

@@ -68,12 +68,12 @@ def _value_info(predict: Path, notices: list[str]) -> dict[str, GraphInput]:
             return {}
         content = read_bytes(place, _MOST_INFO)
         if len(content) > _MOST_INFO:
-            raise ValueError("it is too long")
+            raise ValueError("the file is too long")
         for name, (number, dims) in json.loads(content).items():
             if not all(isinstance(size, int) and 0 <= size < 1 << 31 for size in dims):
                 raise ValueError(f"shape {dims}")
             inputs[name] = GraphInput(name, ir.dtype.from_numpy(dtype_of(number, str(place))), list(dims))
     except (OSError, ValueError, TypeError, AttributeError, RecursionError, XdlcError) as error:
-        notices.append(f"{place} is ignored: it does not map names to data types and shapes ({error})")
+        notices.append(f"xdlc ignores {place}, which does not map names to data types and shapes ({error})")
         return {}
     return inputs

@@ -26,10 +26,10 @@ use_cudnn use_nnpack ws_nbytes_limit
 """Arguments that choose an implementation or concern training, of any operator, and those that exporters
 state of operators that do not read them."""
 
-_TRAINING = "it is for training only"
+_TRAINING = "the operator is for training only"
 _REASONS = {
-    "it runs a net in each step": "RecurrentNetwork While Do If AsyncIf OnnxWhile",
-    "the number of its results depends on the data": """
+    "the operator runs a net in each step": "RecurrentNetwork While Do If AsyncIf OnnxWhile",
+    "the number of results depends on the data": """
         GenerateProposals GenerateProposalsCPP Int8GenerateProposals BoxWithNMSLimit
         CollectAndDistributeFpnRpnProposals CollectRpnProposals DistributeFpnProposals
         Unique UniqueUniform BooleanMask LengthsToRanges NonZero FindDuplicateElements
@@ -38,7 +38,7 @@ _REASONS = {
         Accuracy Adadelta Adagrad Adam AveragedLoss CrossEntropy DropoutGrad FtrlUpdate Iter LabelCrossEntropy
         LearningRate MomentumSGD MomentumSGDUpdate RmsProp SigmoidCrossEntropyWithLogits SoftmaxWithLoss
         """,
-    "it fills a tensor with random numbers": """
+    "the operator fills a tensor with random numbers": """
         XavierFill MSRAFill UniformFill GaussianFill UniformIntFill UniqueUniformFill
         """,
 }
@@ -77,7 +77,7 @@ def number(node: Node, name: str, default: float) -> float:
     """Return an argument that has a single number, checked like ``numbers``."""
     found = numbers(node, name) or [default]
     if len(found) != 1:
-        raise node.invalid(f"argument {name} has {len(found)} numbers instead of 1")
+        raise node.invalid(f"argument {name} has {len(found)} numbers instead of one")
     return float(found[0])
 
 
@@ -89,7 +89,7 @@ def integers(node: Node, name: str) -> list[int]:
     """
     found = numbers(node, name)
     if not all(abs(each) <= _MOST and each == int(each) for each in found):
-        raise node.invalid(f"argument {name} is {found!r:.60}, not 32-bit integers")
+        raise node.invalid(f"argument {name} must be a list of 32-bit integers, but is {found!r:.60}")
     return [int(each) for each in found]
 
 
@@ -119,7 +119,7 @@ def word(node: Node, name: str, *words: str) -> str:
     """
     stated = node.attr(name, words[0])
     if stated not in words:
-        raise node.invalid(f"argument {name} is {stated!r:.60}; {' and '.join(words)} are supported")
+        raise node.invalid(f"argument {name} is {stated!r:.60}; use {' or '.join(words)}")
     return str(stated)
 
 

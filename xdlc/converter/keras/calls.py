@@ -93,7 +93,7 @@ def argument(value: Any, place: str, depth: int = 0) -> Any:
         ModelError: If it has another form.
     """
     if depth > _DEPTH:
-        raise invalid("an argument nests too deep", place)
+        raise invalid("an argument nests too deeply", place)
     if isinstance(value, list):
         return [argument(item, place, depth + 1) for item in value]
     if not isinstance(value, dict):
@@ -126,7 +126,7 @@ def _array(config: Mapping[str, Any], place: str) -> Any:
 def _legacy_argument(value: Any, place: str, depth: int) -> Any:
     """Return an argument of Keras 2, in which ``["name", 0, 0]`` is a tensor."""
     if depth > _DEPTH:
-        raise invalid("an argument nests too deep", place)
+        raise invalid("an argument nests too deeply", place)
     if is_leaf(value) and len(value) == 3:
         return _ref(value, place)
     if isinstance(value, list) and value[:1] == ["_CONSTANT_VALUE"] and len(value) > 2:

@@ -93,7 +93,7 @@ class Parser:
         model = self._layer(serialized, "", self._where, True, 0)
         if not model.is_model:
             raise UnsupportedOp(
-                f"is a model of class {model.kind}, whose calls exist only in its Python code",
+                f"the model has class {model.kind}, whose calls exist only in Python code",
                 where=self._where,
                 fix=EXPORT,
             )
@@ -103,11 +103,11 @@ class Parser:
         self._count += 1
         if depth > _DEPTH or self._count > _LAYERS:
             raise ModelError(
-                f"nests layers more than {_DEPTH} deep"
+                f"the model nests layers more than {_DEPTH} levels deep"
                 if depth > _DEPTH
-                else f"has more than {_LAYERS} layers",
+                else f"the model has more than {_LAYERS} layers",
                 where=self._where,
-                fix="simplify the model",
+                fix="split the model into smaller models",
             )
         serialized = in_form(serialized, dict, "a layer", around)
         kind, config = serialized.get("class_name"), serialized.get("config")
@@ -251,7 +251,9 @@ class Names:
         base = f"{self._prefix}{layer.name}" + (f"_call{number}" if number else "")
         count = self._counts.get((layer.name, number), 1)
         if count > 256:
-            raise invalid(f"a layer reads output {count - 1}, which is too many", layer.place)
+            raise invalid(
+                f"a layer reads output {count - 1} of another, but a layer has at most 256", layer.place
+            )
         return [base, *(f"{base}:{output}" for output in range(1, count))]
 
     def of(self, ref: Ref, place: str) -> str:
@@ -262,13 +264,15 @@ class Names:
         """
         layer = self._layers.get(ref.layer)
         if layer is None:
-            raise invalid(f"reads layer {ref.layer!r}, which is missing", place)
+            raise invalid(f"the layer reads layer {ref.layer!r}, which is missing", place)
         number = ref.call - self._first[ref.layer]
         if not 0 <= number < (len(layer.calls) if layer.kind != INPUT else 1):
-            raise invalid(f"reads call {ref.call} of layer {ref.layer!r}, which is missing", place)
+            raise invalid(f"the layer reads call {ref.call} of layer {ref.layer!r}, which is missing", place)
         outputs = self.called(layer, number)
         if ref.output >= len(outputs):  # an input, whose outputs no call has counted
-            raise invalid(f"reads output {ref.output} of layer {ref.layer!r}, which is missing", place)
+            raise invalid(
+                f"the layer reads output {ref.output} of layer {ref.layer!r}, which is missing", place
+            )
         return outputs[ref.output]
 
 

@@ -94,7 +94,7 @@ def _added(node: Node, mask: str, where: str) -> Operand:
     """Add a mask to the inputs of a layer."""
     if mask == _UNKNOWN:
         raise UnsupportedOp(
-            "merging several masks is not supported",
+            "xdlc cannot merge several masks",
             where=f"{where}: layer {node.own_name!r} ({node.type})",
             fix="pass the mask as an argument: layer(x, mask=mask)",
         )

@@ -44,7 +44,7 @@ def read(path: str | os.PathLike[str], options: Options) -> SourceModel:
     building = _Building(bind(model, file.weights, is_legacy=file.is_legacy))
     graph = building.main(model)
     notices = [
-        f"layer {name!r} and other layers compute in {policy}: the DLC computes in float32"
+        f"layer {name!r} and other layers compute in {policy} in Keras, but in float32 in the DLC"
         for policy, name in policies.items()
     ]
     return SourceModel(
@@ -105,7 +105,11 @@ class _Building:
         dtype = dtype.get("config", {}).get("name") if isinstance(dtype, dict) else dtype
         if config.get("sparse") or config.get("ragged") or not isinstance(dtype, str) or dtype not in DTYPES:
             what = "sparse or ragged" if str(dtype) in DTYPES else f"of type {dtype!r:.40}"
-            raise UnsupportedOp(f"the input is {what}", where=layer.place, fix="use dense numeric inputs")
+            raise UnsupportedOp(
+                f"the input is {what}, which a DLC cannot hold",
+                where=layer.place,
+                fix="use dense numeric inputs",
+            )
         if dtype in ("float16", "bfloat16", "float64"):
             self.notices.append(f"input {layer.name!r} is {dtype} in the model, but float32 in the DLC")
         name = layer.name if layer.kind == INPUT else f"{layer.name}_input"
@@ -116,7 +120,7 @@ class _Building:
         ):
             dims = [UNNAMED if size is None else size for size in shape]
         elif shape is not None:
-            raise invalid(f"its shape is {shape!r:.60}", layer.place)
+            raise invalid(f"the shape is not valid: {shape!r:.60}", layer.place)
         return GraphInput(name, DTYPES[dtype], dims)
 
     def _model(self, model: Layer, sources: Sequence[str], prefix: str) -> list[str]:
@@ -129,10 +133,12 @@ class _Building:
             return self._sequential(model, sources, prefix)
         entries = _layer_refs(model, "input_layers")
         if len(entries) != len(sources):
-            raise invalid(f"has {len(entries)} inputs, but is called with {len(sources)}", model.place)
+            raise invalid(
+                f"the model has {len(entries)} inputs, but is called with {len(sources)}", model.place
+            )
         by_name = {layer.name: layer for layer in model.inner}
         if len(by_name) != len(model.inner):
-            raise invalid("two layers have one name", model.place)
+            raise invalid("two layers have the same name", model.place)
         outputs = _layer_refs(model, "output_layers")
         names = Names(model, by_name, prefix, outputs)
         for entry, source in zip(entries, sources, strict=True):
@@ -146,7 +152,7 @@ class _Building:
 
     def _sequential(self, model: Layer, given: Sequence[str], prefix: str) -> list[str]:
         if len(given) != 1:
-            raise invalid(f"is called with {len(given)} inputs", model.place)
+            raise invalid(f"a Sequential model has 1 input, but is called with {len(given)}", model.place)
         value, seen = [given[0]], set()
         for layer in model.inner:
             if layer.kind == INPUT:
@@ -186,7 +192,7 @@ class _Building:
         """Add the nodes of a call; return the names of its outputs."""
         if layer.is_model:
             if layer.is_old and call.kwargs.get("training") is True:
-                raise UnsupportedOp("is called with training=True", where=layer.place, fix=EXPORT)
+                raise UnsupportedOp("the layer is called with training=True", where=layer.place, fix=EXPORT)
             results = self._model(layer, operands, f"{outputs[0]}/")
             if len(results) < len(outputs):
                 raise invalid(f"another layer reads output {len(results)}, which is missing", layer.place)
@@ -242,13 +248,17 @@ class _Building:
     ) -> None:
         if len(self._nodes) >= _NODES:
             raise ModelError(
-                f"calls of models expand to more than {_NODES} layers",
+                f"the calls of inner models expand to more than {_NODES} layers",
                 where=layer.place,
-                fix="simplify the model",
+                fix="split the model into smaller models",
             )
         for name in outputs:
             if name in self._names:
-                raise ModelError(f"two values are named {name!r}", where=layer.place, fix="rename a layer")
+                raise ModelError(
+                    f"two layers write a value named {name!r}",
+                    where=layer.place,
+                    fix="rename one of the layers",
+                )
             self._names.add(name)
         self._nodes.append(Node(type, list(inputs), list(outputs), attributes, outputs[0], domain))
 
@@ -266,7 +276,7 @@ def _inputs(model: Layer) -> list[tuple[Layer, Any]]:
     """
     if model.kind == "Sequential":
         if not model.inner:
-            raise invalid("has no layers", model.place)
+            raise invalid("the model has no layers", model.place)
         first = model.inner[0]
         shape = _shape(first)
         return [(first, shape if shape is not None else model.config.get("build_input_shape"))]

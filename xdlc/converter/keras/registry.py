@@ -62,7 +62,7 @@ def arguments_of(layer: Layer, call: Call) -> dict[str, Any]:
     words = POSITIONAL.get(layer.kind, "inputs").split()
     if len(call.args) > len(words):
         raise UnsupportedOp(
-            f"is called with {len(call.args)} positional arguments, which is too many",
+            f"the layer is called with {len(call.args)} positional arguments, which is too many",
             where=layer.place,
             fix=EXPORT,
         )
@@ -90,8 +90,10 @@ def _refuse(node: Node, _g: Operators) -> Value:
         UnsupportedOp: Always.
     """
     if node.domain:
-        raise node.problem(f"operation {node.type} has no handler", EXPORT)
-    raise node.problem(f"layer class {node.type} is unknown or custom", EXPORT)
+        raise node.problem(f"xdlc does not support the operation {node.type}", EXPORT)
+    raise node.problem(
+        f"xdlc does not support the layer class {node.type}, which is unknown or custom", EXPORT
+    )
 
 
 _REFUSING = Handler(_refuse, SOURCE, frozenset())
@@ -141,7 +143,7 @@ def required_weight(node: Node, role: str, rank: int | None = None) -> Value:
     """
     value = weight(node, role)
     if value is None:
-        raise node.invalid(f"has no weight {role!r}")
+        raise node.invalid(f"the layer has no weight {role!r}")
     if rank is not None and value.rank != rank:
         raise node.invalid(f"weight {role!r} has shape {list(value.shape)} instead of rank {rank}")
     return value
@@ -153,7 +155,7 @@ def argument(node: Node, name: str) -> Value | None:
     if argument is None:
         return None
     if not isinstance(argument, Operand):
-        raise node.problem(f"argument {name} is {argument!r:.40}, not a tensor")
+        raise node.problem(f"argument {name} must be a tensor, but is {argument!r:.40}")
     return node.required(argument.place)
 
 
@@ -185,7 +187,7 @@ def sizes(node: Node, name: str, count: int, default: Any = None) -> list[int]:
     given = default if given is None else given
     found = [given] * count if type(given) is int else given
     if not isinstance(found, list) or len(found) != count or not all(type(each) is int for each in found):
-        raise node.invalid(f"{name} is {given!r:.60} for {count} axes")
+        raise node.invalid(f"{name} is {given!r:.60}, but must have a number for each of {count} axes")
     return found
 
 
@@ -212,7 +214,7 @@ def is_channel_first(node: Node) -> bool:
     """
     given = node.attr("data_format", "channels_last")
     if given not in ("channels_last", "channels_first", None):
-        raise node.invalid(f"data_format is unknown: {given!r:.40}")
+        raise node.invalid(f"the data_format is unknown: {given!r:.40}")
     return bool(given == "channels_first")
 
 

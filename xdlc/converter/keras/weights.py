@@ -66,7 +66,11 @@ class KerasFile:
         version = stated if isinstance(stated, str) else _parsed(stated, str(path)).get("keras_version")
         self.version = str(version or "")
         if self.version.startswith("1."):
-            raise ModelError("was saved by Keras 1", where=str(path), fix="save it again with Keras 2 or 3")
+            raise ModelError(
+                "the model was saved by Keras 1, which xdlc does not read",
+                where=str(path),
+                fix="save the model again with Keras 2 or 3",
+            )
 
     def _read_hdf5(self, source: ir.MappedFile) -> tuple[str, str]:
         """Return the architecture and the version of Keras."""
@@ -74,9 +78,9 @@ class KerasFile:
         text = self.weights.text("model_config")
         if text is None:
             raise ModelError(
-                "contains weights, but no architecture",
+                "the file contains weights, but no architecture",
                 where=str(self.path),
-                fix="load it with model.load_weights, and save the model: model.save('model.keras')",
+                fix="run model.load_weights(file), and model.save('model.keras')",
             )
         return text, self.weights.text("keras_version") or ""
 
@@ -102,9 +106,13 @@ class KerasFile:
     def _text(self, archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo], name: str) -> bytes:
         entry = members.get(name)
         if entry is None:
-            raise ModelError(f"has no {name}", where=str(self.path), fix=_AGAIN)
+            raise ModelError(f"the file has no {name}", where=str(self.path), fix=_AGAIN)
         if entry.file_size > _TEXT_LIMIT:
-            raise ModelError(f"{name} has {entry.file_size} bytes", where=str(self.path), fix=_AGAIN)
+            raise ModelError(
+                f"{name} has {entry.file_size} bytes; xdlc reads at most {_TEXT_LIMIT}",
+                where=str(self.path),
+                fix=_AGAIN,
+            )
         with archive.open(entry) as file:
             return file.read(_TEXT_LIMIT)
 
@@ -114,20 +122,20 @@ class KerasFile:
         """Return the weights file of an archive, mapped in place if it is uncompressed."""
         entry, where = members.get(WEIGHTS), f"{self.path}: {WEIGHTS}"
         if entry is None:
-            raise ModelError(f"has no {WEIGHTS}", where=str(self.path), fix=_AGAIN)
+            raise ModelError(f"the file has no {WEIGHTS}", where=str(self.path), fix=_AGAIN)
         if entry.compress_type == zipfile.ZIP_STORED:
             header = bytes(source.view(entry.header_offset, _LOCAL_HEADER))
             archive.open(entry).close()  # checks the header
             start = entry.header_offset + _LOCAL_HEADER
             start += int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
             if start + entry.file_size > source.size or entry.file_size != entry.compress_size:
-                raise ModelError("is truncated", where=where, fix=_AGAIN)
+                raise ModelError("the file is truncated", where=where, fix=_AGAIN)
             return Hdf5(source, start, entry.file_size, where, "keras")
         if entry.file_size > max(entry.compress_size, 1 << 10) * _RATIO:
             raise ModelError(
-                f"unpacks to {entry.file_size} bytes from {entry.compress_size}",
+                f"{entry.compress_size} bytes unpack to {entry.file_size} bytes, which is too many",
                 where=where,
-                fix="save the model again: weights are stored without compression",
+                fix="save the model again, without compression",
             )
         unpacked = _unpacked(archive, entry)
         return Hdf5(unpacked, 0, unpacked.size, where, "keras")
@@ -152,13 +160,17 @@ def _parsed(text: bytes | str, where: str) -> dict[str, Any]:
         ModelError: If it is not one.
     """
     if len(text) > _TEXT_LIMIT:
-        raise ModelError(f"its architecture has {len(text)} bytes", where=where, fix=_AGAIN)
+        raise ModelError(
+            f"the architecture has {len(text)} bytes; xdlc reads at most {_TEXT_LIMIT}",
+            where=where,
+            fix=_AGAIN,
+        )
     try:
         model = json_value(text if isinstance(text, str) else text.decode())
     except ValueError as error:
-        raise ModelError(f"its architecture is not valid JSON: {error}", where=where, fix=_AGAIN) from error
+        raise ModelError(f"the architecture is not valid JSON: {error}", where=where, fix=_AGAIN) from error
     if not isinstance(model, dict):
-        raise ModelError("its architecture is not a JSON object", where=where, fix=_AGAIN)
+        raise ModelError("the architecture is not a JSON object", where=where, fix=_AGAIN)
     return model
 
 
@@ -288,7 +300,7 @@ def _by_group(model: Layer, file: Hdf5) -> dict[Layer, dict[str, ir.TensorData]]
             if data is None:
                 layer_weights = by_layer.get(alias[layer], {})
                 if not layer_weights:
-                    raise invalid(f"has no weight {role.name!r} at {place!r}", layer.place)
+                    raise invalid(f"the layer has no weight {role.name!r} at {place!r}", layer.place)
                 break
             layer_weights[role.name] = data
         by_layer[layer] = layer_weights
@@ -315,24 +327,27 @@ def _by_layer(model: Layer, file: Hdf5) -> dict[Layer, dict[str, ir.TensorData]]
             continue
         unknown = [layer for layer in top.walk() if not _is_known(layer)]
         if unknown and top is not unknown[0]:
-            raise UnsupportedOp(f"class {unknown[0].kind} is unknown", where=unknown[0].place, fix=EXPORT)
+            raise UnsupportedOp(
+                f"xdlc does not support the layer class {unknown[0].kind}", where=unknown[0].place, fix=EXPORT
+            )
         if unknown:
             continue
         if top.name not in names:
-            raise invalid("has no weights in the file", top.place)
+            raise invalid("the layer has no weights in the file", top.place)
         group = f"{_LEGACY}/{top.name}"
         stored = file.names(group, "weight_names")
         stored = [name for name in stored if not name.endswith(("seed_generator_state", "/count:0x"))]
         if len(stored) != len(expected):
             raise invalid(
-                f"has {len(stored)} weights in the file, but its layers require {len(expected)}", top.place
+                f"the layer has {len(stored)} weights in the file, but its layers require {len(expected)}",
+                top.place,
             )
         order: Callable[[tuple[Layer, Role]], bool] = lambda pair: not (pair[0].trainable and pair[1].trained)  # noqa: E731
         for (layer, role), name in zip(sorted(expected, key=order), stored, strict=True):
             _check_name(role, name, layer)
             data = file.data(f"{group}/{name}")
             if data is None:
-                raise invalid(f"has no weight {name!r}", layer.place)
+                raise invalid(f"the layer has no weight {name!r}", layer.place)
             by_layer[layer][role.name] = data
     return by_layer
 
@@ -352,7 +367,7 @@ def _check_name(role: Role, name: str, layer: Layer) -> None:
     last = name.rpartition("/")[2].partition(":")[0]
     own = {each.name.rpartition("/")[2] for each in roles(layer)}
     if last in own and last != role.name.rpartition("/")[2]:
-        raise invalid(f"weight {name!r} is stored where {role.name!r} belongs", layer.place)
+        raise invalid(f"the file has weight {name!r} in the place of {role.name!r}", layer.place)
 
 
 def check_policy(layer: Layer) -> str | None:
@@ -367,16 +382,16 @@ def check_policy(layer: Layer) -> str | None:
             "quantization_mode"
         ):
             raise UnsupportedOp(
-                "weights quantized by Keras are not supported",
+                "xdlc does not read weights that Keras quantized",
                 where=layer.place,
                 fix="convert the float model, and quantize the DLC: `xdlc quantize`",
             )
         config = policy.get("config")
         policy = config.get("name") if isinstance(config, dict) else None
     if not isinstance(policy, str | None):
-        raise invalid(f"its type is {policy!r:.40}", layer.place)
+        raise invalid(f"the layer has the invalid type {policy!r:.40}", layer.place)
     name = policy or "float32"
     if name.startswith(("int8", "float8", "int4", "gptq", "awq")) and "_from_" in name:
-        raise UnsupportedOp("weights quantized by Keras are not supported", where=layer.place, fix=EXPORT)
+        raise UnsupportedOp("xdlc does not read weights that Keras quantized", where=layer.place, fix=EXPORT)
     name = name.removeprefix("mixed_")
     return name if name in ("float16", "bfloat16", "float64") else None

@@ -44,13 +44,15 @@ def space_to_batch(g: Operators, x: Value, block: Sequence[int], pads: Sequence[
     """
     count, shape = len(block), list(dims(x))
     if count >= len(shape) or len(pads) != count or min(block, default=1) < 1:
-        raise ModelError(f"blocks {list(block)} do not fit {shape}", fix=CONTRADICTION)
+        raise ModelError(f"blocks {list(block)} do not fit a tensor {shape}", fix=CONTRADICTION)
     if _is_image(x, block):
         images, amounts, sizes = _images(g, x, block, pads)
         (batch, height, width, depth), (tall, wide) = images.shape, sizes
         height, width = height + sum(amounts[0]), width + sum(amounts[1])
         if height % tall or width % wide:
-            raise ModelError(f"blocks {list(block)} do not divide {[height, width]}", fix=CONTRADICTION)
+            raise ModelError(
+                f"blocks {list(block)} do not divide an image {[height, width]}", fix=CONTRADICTION
+            )
         made = (batch * tall * wide, height // tall, width // wide, depth)
         params: dict[str, ir.Param] = {"block_size": ir.u32s(sizes), "pad_amount": ir.u32s(amounts)}
         return _laid(g, "SpaceToBatch", images, made, params, len(shape))
@@ -60,7 +62,9 @@ def space_to_batch(g: Operators, x: Value, block: Sequence[int], pads: Sequence[
         x = g("Pad", [x, vector(g, [*before, *after])])
     shape = [size + first + last for size, first, last in zip(shape, before, after, strict=True)]
     if any(size % width for size, width in zip(shape[1:], block, strict=False)):
-        raise ModelError(f"blocks {list(block)} do not divide {shape[1 : count + 1]}", fix=CONTRADICTION)
+        raise ModelError(
+            f"blocks {list(block)} do not divide the axes {shape[1 : count + 1]}", fix=CONTRADICTION
+        )
     apart = [shape[0]]
     for size, width in zip(shape[1:], block, strict=False):
         apart += [size // width, width]
@@ -106,10 +110,10 @@ def batch_to_space(g: Operators, x: Value, block: Sequence[int], crops: Sequence
     count, shape = len(block), list(dims(x))
     whole = int(np.prod(block))
     if count >= len(shape) or len(crops) != count or whole < 1 or shape[0] % whole:
-        raise ModelError(f"blocks {list(block)} do not fit {shape}", fix=CONTRADICTION)
+        raise ModelError(f"blocks {list(block)} do not fit a tensor {shape}", fix=CONTRADICTION)
     given = [size * width for size, width in zip(shape[1:], block, strict=False)]
     if any(not 0 <= pair[0] <= size - pair[1] <= size for pair, size in zip(crops, given, strict=True)):
-        raise ModelError(f"crops {list(crops)} exceed {given}", fix=CONTRADICTION)
+        raise ModelError(f"crops {list(crops)} are larger than the sizes {given}", fix=CONTRADICTION)
     if _is_image(x, block):
         images, cuts, sizes = _images(g, x, block, crops)
         (_, height, width, depth), (tall, wide) = images.shape, sizes

@@ -75,7 +75,7 @@ def softly_suppressed(
     """
     if count > _MOST:
         raise UnsupportedOp(
-            f"soft suppression in {count} steps is not supported; xdlc supports at most {_MOST}",
+            f"xdlc supports at most {_MOST} steps of soft suppression, not {count}",
             fix=f"set soft_nms_sigma to 0, or {cut_before()}",
         )
     (total,) = dims(scores)
@@ -212,7 +212,8 @@ def combined(
     shape = dims(boxes)
     if len(shape) != 4 or shape[:2] != (images, count) or shape[2] not in (1, classes) or shape[3] != 4:
         raise ModelError(
-            f"boxes {list(shape)} do not fit {[images, count, classes]} scores", fix="correct the model"
+            f"boxes {list(shape)} do not fit scores of shape {[images, count, classes]}",
+            fix="correct the model",
         )
     own = shape[2] > 1
     by_class = permuted(g, scores, (0, 2, 1))  # [images, classes, n]

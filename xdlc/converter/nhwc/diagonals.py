@@ -45,7 +45,7 @@ def _flat_diagonals(g: Operators, x: Value, band: tuple[int, int]) -> tuple[Valu
     count = band[1] - band[0] + 1
     if count > 1:
         if len(shape) < 2 or shape[-2] != count:
-            raise ModelError(f"{count} diagonals do not fit {list(shape)}", fix=CONTRADICTION)
+            raise ModelError(f"{count} diagonals do not fit an input {list(shape)}", fix=CONTRADICTION)
         return reshape(g, x, (*shape[:-2], count * shape[-1])), shape[-1]
     return x, shape[-1]
 
@@ -81,7 +81,7 @@ def matrix_diagonals(
     rows = max(least_rows, columns - high) if rows < 0 else rows
     columns = max(least_columns, rows + low) if columns < 0 else columns
     if rows < 0 or columns < 0:
-        raise ModelError(f"{rows} rows and {columns} columns do not fit the diagonals", fix=CONTRADICTION)
+        raise ModelError(f"the diagonals do not fit {rows} rows and {columns} columns", fix=CONTRADICTION)
     rows = least_rows if rows == 0 else rows
     flat, width = _flat_diagonals(g, x, band)
     table, holds = _diagonal_table(rows, columns, band, width, align)
@@ -173,5 +173,5 @@ def tensor_diagonal_part(g: Operators, x: Value) -> Value:
     shape = dims(x)
     half = shape[: len(shape) // 2]
     if half * 2 != shape or not half:
-        raise ModelError(f"{list(shape)} has no diagonal", fix=CONTRADICTION)
+        raise ModelError(f"an input of shape {list(shape)} has no diagonal", fix=CONTRADICTION)
     return reshape(g, diagonals_of(g, reshape(g, x, (math.prod(half), math.prod(half)))), half)

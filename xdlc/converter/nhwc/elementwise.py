@@ -309,7 +309,9 @@ def bits_as(g: Operators, x: Value, dtype: DType) -> Value:
         parts = g("BitShift", [column, g.builder.const(shifts)], direction="RIGHT")
         return bits_as(g, cast(g, parts, kinds[few]), dtype)
     if not x.rank or x.shape[-1] != len(shifts):
-        raise ModelError(f"{x.dtype} {list(x.shape)} cannot be read as {dtype}", fix="correct the model")
+        raise ModelError(
+            f"an input {x.dtype} {list(x.shape)} cannot be read as {dtype}", fix="correct the model"
+        )
     parts = g("BitShift", [cast(g, plain, kinds[many]), g.builder.const(shifts)], direction="LEFT")
     pieces = [
         g("Gather", [parts, g.builder.const(np.asarray(index, np.int64))], axis=x.rank - 1)

@@ -34,7 +34,7 @@ def gather(g: Operators, x: Value, indices: Value, axis: int, batch_dims: int = 
     batch = batch_dims + indices.rank if batch_dims < 0 else batch_dims
     if not 0 <= batch <= min(axis, indices.rank):
         raise ModelError(
-            f"batch_dims {batch_dims} does not fit axis {axis} and {indices.rank} axes of indices",
+            f"batch_dims {batch_dims} does not fit axis {axis} and indices of {indices.rank} axes",
             fix=CONTRADICTION,
         )
     if not batch:
@@ -70,7 +70,9 @@ def split(g: Operators, x: Value, sizes: Sequence[int], axis: int) -> list[Value
         whole = dims(x, [axis])[0]
         sizes[sizes.index(-1)] = whole - sum(size for size in sizes if size != -1)
     if any(size < 0 for size in sizes) or (x.dims or ())[axis] not in (None, sum(sizes)):
-        raise ModelError(f"parts {sizes} do not fit axis {axis} of {list(x.shape)}", fix=CONTRADICTION)
+        raise ModelError(
+            f"parts {sizes} do not fit axis {axis} of an input {list(x.shape)}", fix=CONTRADICTION
+        )
     if len(sizes) == 1:
         return [x]
     return g.apply("Split", [x, vector(g, sizes)], {"axis": axis}, len(sizes))
@@ -166,7 +168,7 @@ def reverse_sequence(g: Operators, x: Value, lengths: Value, *, time: int, batch
     """
     time, batch = axis_of(time, x.rank), axis_of(batch, x.rank)
     if time == batch:
-        raise ModelError(f"axis {time} is both time and batch", fix=CONTRADICTION)
+        raise ModelError(f"axis {time} cannot be both the time axis and the batch axis", fix=CONTRADICTION)
     rest = [axis for axis in range(x.rank) if axis not in (time, batch)]
     order = [time, batch, *rest]
     moved = permuted(g, x, order)

@@ -86,9 +86,11 @@ def _taps(
         for size, pad, span, step in zip(sizes, pads, reach, strides, strict=True)
     ]
     if min(counts) < 1:
-        raise ModelError(f"a window {list(kernel)} does not fit {list(sizes)}", fix="correct the model")
+        raise ModelError(
+            f"a window {list(kernel)} does not fit an image {list(sizes)}", fix="correct the model"
+        )
     if not g.context.budget.unrolled_nodes.take(kernel[0] * kernel[1]):
-        raise UnsupportedOp(f"a window of {kernel[0] * kernel[1]} elements is too large")
+        raise UnsupportedOp(f"a window of {kernel[0] * kernel[1]} elements needs too many nodes")
     for row in range(kernel[0]):
         for column in range(kernel[1]):
             first = [row * rates[0], column * rates[1]]
@@ -121,7 +123,9 @@ def crop_and_resize(
         UnsupportedOp: If a dimension is open.
     """
     if mode not in ("bilinear", "nearest") or len(size) != 2 or min(size) < 1:
-        raise ModelError(f"regions of {list(size)} by method {mode!r} are not valid", fix="correct the model")
+        raise ModelError(
+            f"regions of size {list(size)} or method {mode!r} are not valid", fix="correct the model"
+        )
     batch, height, width, channels = dims(x)
     (count, _) = dims(boxes)
     x = x if x.dtype is FLOAT32 else cast(g, x, FLOAT32)

@@ -43,7 +43,9 @@ def lrn(g: Operators, x: Value, *, radius: int, bias: float, alpha: float, beta:
         ModelError: If a parameter is infinite or NaN, or the radius negative.
         UnsupportedOp: If alpha or beta is negative, which Lrn does not have.
     """
-    problem = f"radius {radius}, bias {bias}, alpha {alpha} and beta {beta} of a normalization are not valid"
+    problem = (
+        f"radius {radius}, bias {bias}, alpha {alpha} and beta {beta} of the normalization are not all valid"
+    )
     if not all(map(math.isfinite, (bias, alpha, beta))) or radius < 0:
         raise ModelError(problem, fix="use finite numbers, and a radius of 0 or more")
     if not beta:

@@ -24,7 +24,9 @@ def matmul(g: Operators, x: Value, y: Value, *, swap_x: bool = False, swap_y: bo
         ModelError: If an operand is not a matrix.
     """
     if x.rank < 2 or y.rank < 2:
-        raise ModelError(f"a product of ranks {x.rank} and {y.rank} is not valid", fix="correct the model")
+        raise ModelError(
+            f"a matrix product cannot have inputs of ranks {x.rank} and {y.rank}", fix="correct the model"
+        )
     return g("MatMul", [swapped(g, x) if swap_x else x, swapped(g, y) if swap_y else y])
 
 
@@ -54,7 +56,9 @@ def fully_connected(g: Operators, x: Value, weight: Value, bias: Value | None, *
     """
     shape, (units, inner) = dims(x), dims(weight)
     if not inner or x.size % inner or (keep_dims and shape[-1] != inner):
-        raise ModelError(f"{list(shape)} does not fit weights {[units, inner]}", fix="correct the model")
+        raise ModelError(
+            f"an input {list(shape)} does not fit weights {[units, inner]}", fix="correct the model"
+        )
     rows = x if len(shape) == 2 and shape[1] == inner else reshape(g, x, (x.size // inner, inner))
     made = dense(g, rows, weight, bias)
     return reshape(g, made, (*shape[:-1], units)) if keep_dims and len(shape) != 2 else made

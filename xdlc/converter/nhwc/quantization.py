@@ -29,7 +29,9 @@ def nudged(low: Array, high: Array, bits: int, narrow: bool) -> tuple[Array, Arr
         ModelError: If the range or the width is impossible.
     """
     if not 2 <= bits <= 16 or not np.all(np.isfinite(low) & np.isfinite(high) & (low <= high)):
-        raise ModelError(f"a range of {low} to {high} does not fit {bits} bits", fix=CONTRADICTION)
+        raise ModelError(
+            f"a range of {low} to {high} does not fit integers of {bits} bits", fix=CONTRADICTION
+        )
     least, most = np.float32(narrow), np.float32((1 << bits) - 1)
     scale = ((high - low) / (most - least)).astype(np.float32)
     place = least - low / np.where(scale == 0, 1, scale).astype(np.float32)

@@ -73,7 +73,7 @@ def top_k(g: Operators, x: Value, k: Value, dtype: DType) -> list[Value]:
         ModelError: If ``k`` is known and negative.
     """
     if k.is_static and k.numpy().min(initial=0) < 0:
-        raise ModelError("the number of elements is negative", fix="correct the model")
+        raise ModelError("the number of elements, k, is negative", fix="correct the model")
     values, places = g.apply("TopK", [x, reshape(g, positions(g, k), (1,))], {"axis": -1}, 2)
     return [values, cast(g, places, dtype)]
 
@@ -105,11 +105,15 @@ def window_reduced(
         not len(shape) == len(kernel) == len(strides) == len(dilations)
         or min((*kernel, *strides, *dilations), default=1) < 1
     ):
-        raise ModelError(f"a window {list(kernel)} does not fit {list(shape)}", fix="correct the model")
+        raise ModelError(
+            f"a window {list(kernel)} does not fit an input {list(shape)}", fix="correct the model"
+        )
     for axis, (size, width, step, gap) in enumerate(zip(shape, kernel, strides, dilations, strict=True)):
         count = size - (width - 1) * gap
         if count < 1:
-            raise ModelError(f"a window {list(kernel)} does not fit {list(shape)}", fix="correct the model")
+            raise ModelError(
+                f"a window {list(kernel)} does not fit an input {list(shape)}", fix="correct the model"
+            )
 
         def part(value: Value, first: int, count: int, step: int = 1, axis: int = axis) -> Value:
             ends = (first, first + (count - 1) * step + 1, axis, step)

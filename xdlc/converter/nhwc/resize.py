@@ -40,8 +40,8 @@ def _is_computed(x: Value, size: Size) -> bool:
 def _check(x: Value, size: Sequence[int]) -> tuple[int, ...]:
     if x.rank != 4 or len(size) != 2 or min(size) < 1:
         raise ModelError(
-            f"an input of rank {x.rank} cannot be resized to {list(size)}",
-            fix="pass [N, H, W, C] and two sizes",
+            f"xdlc cannot resize an input of rank {x.rank} to {list(size)}",
+            fix="use an input [N, H, W, C] and two sizes",
         )
     check_table(max(size))
     return dims(x, (1, 2))
@@ -155,12 +155,13 @@ def scale_and_translate(
         UnsupportedOp: If the height or width is open.
     """
     if kernel not in _KERNELS:
-        raise ModelError(f"kernel {kernel!r} is unknown", fix="correct the model")
+        raise ModelError(f"kernel {kernel!r} is unknown", fix=f"use {', '.join(_KERNELS)}")
     tables = []
     for n, m, factor, move in zip(_check(x, size), size, scale, shift, strict=True):
         if not (0 < factor < math.inf and math.isfinite(move)):
             raise ModelError(
-                f"an image cannot be scaled by {factor}, moved by {move}", fix="correct the model"
+                f"the scale must be finite and above 0, and the shift finite: {factor}, {move}",
+                fix="correct the model",
             )
         check_table(n, m)
         tables.append(_kernel_shares(n, m, float(factor), float(move), *_KERNELS[kernel], antialias))

@@ -77,7 +77,7 @@ def segments(
     """
     shape, id_dims = dims(x), dims(ids)
     if shape[: len(id_dims)] != id_dims:
-        raise ModelError(f"segments {list(id_dims)} do not fit {list(shape)}", fix=CONTRADICTION)
+        raise ModelError(f"segment ids {list(id_dims)} do not fit an input {list(shape)}", fix=CONTRADICTION)
     rest = shape[len(id_dims) :]
     rows = reshape(g, x, (math.prod(id_dims), *rest))
     place = reshape(g, positions(g, ids), (math.prod(id_dims), 1))

@@ -163,5 +163,5 @@ def axis_of(axis: int, rank: int) -> int:
         UnsupportedOp: If there is no such axis.
     """
     if not -rank <= axis < rank:
-        raise UnsupportedOp(f"axis {axis} does not fit rank {rank}", fix="correct the model")
+        raise UnsupportedOp(f"axis {axis} does not fit an input of rank {rank}", fix="correct the model")
     return axis % rank

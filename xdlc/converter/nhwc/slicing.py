@@ -120,14 +120,18 @@ def _plan(x: Value, count: int, masks: Masks) -> _Plan:
         ModelError: If there are more entries than axes, or two ellipses.
     """
     if count > _MOST_ENTRIES:
-        raise ModelError(f"{count} entries of a slice do not fit rank {x.rank}", fix=CONTRADICTION)
+        raise ModelError(
+            f"{count} entries of a slice do not fit an input of rank {x.rank}", fix=CONTRADICTION
+        )
     bits = [1 << entry for entry in range(count)]
     dots = [entry for entry in range(count) if masks.ellipsis & bits[entry]]
     if len(dots) > 1:
         raise ModelError("a slice has two ellipses, but may have only one", fix=CONTRADICTION)
     taking = sum(1 for entry in range(count) if entry not in dots and not masks.new_axis & bits[entry])
     if taking > x.rank:
-        raise ModelError(f"{taking} entries of a slice do not fit rank {x.rank}", fix=CONTRADICTION)
+        raise ModelError(
+            f"{taking} entries of a slice do not fit an input of rank {x.rank}", fix=CONTRADICTION
+        )
     plan, axis = _Plan({}, {}, []), 0
     for entry in range(count):
         if entry in dots:
@@ -192,7 +196,8 @@ def sliced(g: Operators, x: Value, begin: Value, size: Value) -> Value:
     for value in (begin, size):
         if not value.is_dynamic and value.size != x.rank:
             raise ModelError(
-                f"{value.size} positions or sizes of a slice do not fit rank {x.rank}", fix=CONTRADICTION
+                f"{value.size} positions or sizes of a slice do not fit an input of rank {x.rank}",
+                fix=CONTRADICTION,
             )
     if begin.is_static and size.is_static:
         first, count = (value.numpy().reshape(-1) for value in (begin, size))
@@ -201,7 +206,8 @@ def sliced(g: Operators, x: Value, begin: Value, size: Value) -> Value:
             whole = given[axis]
             if start < 0 or items < -1 or (whole is not None and start + max(items, 0) > whole):
                 raise ModelError(
-                    f"a slice of {items} elements from {start} on does not fit {whole}", fix=CONTRADICTION
+                    f"a slice of {items} elements from {start} on does not fit an axis of {whole}",
+                    fix=CONTRADICTION,
                 )
         last = np.where(count < 0, _ALL, first + count)
         axes = [axis for axis in range(x.rank) if (first[axis], last[axis]) != (0, x.shape[axis])]
@@ -261,7 +267,7 @@ def updated(g: Operators, x: Value, update: Value, start: Value) -> Value:
     """
     whole, part = dims(x), dims(update)
     if len(whole) != len(part) or any(few > many for few, many in zip(part, whole, strict=True)):
-        raise ModelError(f"a part {list(part)} does not fit {list(whole)}", fix=CONTRADICTION)
+        raise ModelError(f"a part {list(part)} does not fit an input {list(whole)}", fix=CONTRADICTION)
     if not x.rank:
         return update
     most = np.asarray(whole, np.int64) - part
@@ -294,7 +300,7 @@ def spread(g: Operators, x: Value, steps: Sequence[int], fill: Value) -> Value:
         UnsupportedOp: If a dimension is open.
     """
     if len(steps) != x.rank or min(steps, default=1) < 1:
-        raise ModelError(f"distances {list(steps)} do not fit rank {x.rank}", fix=CONTRADICTION)
+        raise ModelError(f"distances {list(steps)} do not fit an input of rank {x.rank}", fix=CONTRADICTION)
     for axis, step in enumerate(steps):
         shape = list(dims(x))
         size = shape[axis]
@@ -323,7 +329,9 @@ def padded(g: Operators, x: Value, pads: Value, mode: str = "constant", fill: Va
     """
     amounts = known(pads, "the padding").astype(np.int64)
     if amounts.shape != (x.rank, 2) or amounts.min(initial=0) < 0:
-        raise ModelError(f"padding {amounts.tolist()} does not fit rank {x.rank}", fix=CONTRADICTION)
+        raise ModelError(
+            f"padding {amounts.tolist()} does not fit an input of rank {x.rank}", fix=CONTRADICTION
+        )
     if not amounts.any():
         return x
     if mode == "symmetric":
@@ -341,7 +349,7 @@ def _mirrored(g: Operators, x: Value, pads: Sequence[Sequence[int]]) -> Value:
             (size,) = dims(x, [axis])
             if max(before, after) > size:
                 raise ModelError(
-                    f"padding {before}, {after} cannot mirror {size} elements", fix=CONTRADICTION
+                    f"mirrored padding {before}, {after} is too large for {size} elements", fix=CONTRADICTION
                 )
             check_table(size + before + after)
             place = np.pad(np.arange(size), (before, after), "symmetric")

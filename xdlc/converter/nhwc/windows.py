@@ -35,7 +35,8 @@ def amounts(
     if not isinstance(padding, str):
         if len(padding) != len(sizes):
             raise ModelError(
-                f"padding {list(padding)} does not fit {len(sizes)} spatial axes", fix=CONTRADICTION
+                f"padding {list(padding)} does not fit an input of {len(sizes)} spatial axes",
+                fix=CONTRADICTION,
             )
         return [(int(before), int(after)) for before, after in padding]
     if padding not in ("SAME", "VALID"):
@@ -77,7 +78,7 @@ def conv(
     rank = x.rank - 2
     if rank not in (1, 2, 3) or weight.rank != x.rank:
         raise ModelError(
-            f"a convolution of rank {x.rank} does not fit weights of rank {weight.rank}", fix=CONTRADICTION
+            f"an input of rank {x.rank} does not fit weights of rank {weight.rank}", fix=CONTRADICTION
         )
     *kernel, inner = dims(weight, range(rank + 1))
     (channels,) = dims(x, [-1])
@@ -116,7 +117,9 @@ def depthwise_conv(
     """
     shape = dims(weight)
     if len(shape) != x.rank or shape[-2] != x.shape[-1]:
-        raise ModelError(f"{x.shape[-1]} channels do not fit weights {list(shape)}", fix=CONTRADICTION)
+        raise ModelError(
+            f"an input of {x.shape[-1]} channels does not fit weights {list(shape)}", fix=CONTRADICTION
+        )
     weight = reshape(g, weight, (*shape[:-2], 1, shape[-2] * shape[-1]))
     return conv(g, x, weight, bias, strides=strides, padding=padding, dilations=dilations)
 
@@ -150,7 +153,7 @@ def conv_transpose(
     rank = x.rank - 2
     if rank not in (1, 2, 3) or weight.rank != x.rank or len(sizes) not in (rank, rank + 1):
         raise ModelError(
-            f"a transposed convolution of rank {x.rank} does not fit weights {list(weight.shape)}",
+            f"an input of rank {x.rank} does not fit weights {list(weight.shape)}",
             fix=CONTRADICTION,
         )
     kernel, dilations = weight.shape[:-2], list(dilations or [1] * rank)
@@ -164,14 +167,16 @@ def conv_transpose(
             reach = (kernel[axis] - 1) * dilations[axis] + 1 if padding == "VALID" else 1
             if (sizes[axis] - reach) // strides[axis] + 1 != size:
                 raise ModelError(
-                    f"output size {sizes[axis]} of axis {axis + 1} does not fit {size}", fix=CONTRADICTION
+                    f"output size {sizes[axis]} of axis {axis + 1} does not fit an input of size {size}",
+                    fix=CONTRADICTION,
                 )
             before = max(0, full - sizes[axis]) // 2 if padding == "SAME" else 0
             after = max(0, full - sizes[axis]) - before
         rest = sizes[axis] - (full - before - after)
         if not 0 <= rest < max(strides[axis], 2):
             raise ModelError(
-                f"output size {sizes[axis]} of axis {axis + 1} does not fit {size}", fix=CONTRADICTION
+                f"output size {sizes[axis]} of axis {axis + 1} does not fit an input of size {size}",
+                fix=CONTRADICTION,
             )
         begin.append(before)
         end.append(after)
@@ -277,7 +282,8 @@ def _window(
     steps, gaps = list(strides), list(dilations or [1] * rank)
     if not len(kernel) == len(steps) == len(gaps) == rank or min((*kernel, *steps, *gaps), default=0) < 1:
         raise ModelError(
-            f"a window {list(kernel)} with strides {steps} does not fit rank {x.rank}", fix=CONTRADICTION
+            f"a window {list(kernel)} with strides {steps} does not fit an input of rank {x.rank}",
+            fix=CONTRADICTION,
         )
     options: dict[str, Any] = {"strides": steps, "dilations": gaps}
     sizes = (x.dims or (None,) * x.rank)[1:-1]  # with stride 1 the padding depends on no size

@@ -51,7 +51,10 @@ class ModelFunctions(CanonicalHandlers):
         own = sum(node_count(part) for part in (model.graph, *model.functions))
         count, most = self._expanded(model.graph), _NODES + _FOLD * own
         if count > most:
-            raise ModelError(f"its {own} nodes expand to {count}, more than {most}", fix=_INLINE)
+            raise ModelError(
+                f"the {own} nodes of the model expand to {count} nodes; xdlc supports at most {most}",
+                fix=_INLINE,
+            )
 
     def of(self, node: Node) -> Handler | None:
         """Return the handler of a node that calls a function, or None."""
@@ -90,14 +93,17 @@ class ModelFunctions(CanonicalHandlers):
                 self._sizes[current] = self._expanded(self._functions[current])
                 self._depths[current] = 1 + max((self._depths[other] for other in path[current]), default=0)
                 if self._depths[current] > DEPTH:
-                    raise ModelError(f"its functions are nested more than {DEPTH} levels deep", fix=_INLINE)
+                    raise ModelError(
+                        f"the functions of the model are nested more than {DEPTH} levels deep", fix=_INLINE
+                    )
                 del path[current]
                 continue
             called = {key_of(node) for node in all_nodes(self._functions[current])} & self._functions.keys()
             again = sorted(called & {current, *path})
             if again:
                 raise ModelError(
-                    f"its function {again[0][1]!r} calls itself", fix="a function must not call itself"
+                    f"function {again[0][1]!r} of the model calls itself",
+                    fix="remove the call: a function must not call itself",
                 )
             path[current] = called
             pending.extend(called - self._sizes.keys())

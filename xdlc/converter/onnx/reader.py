@@ -63,15 +63,15 @@ def dense(file: OnnxFile, tensor: Any) -> TensorData:
     where = f"{file.path}: sparse tensor {tensor.values.name!r}"
     shape = tuple(tensor.dims)
     if not shape or min(shape) < 1:
-        raise ModelError(f"has impossible dimensions {list(shape)}", where=where)
+        raise ModelError(f"the tensor has impossible dimensions {list(shape)}", where=where)
     count = tensor.values.dims[0] if len(tensor.values.dims) == 1 else -1
     listed = tuple(tensor.indices.dims)
     if count < 0 or listed not in ((count,), (count, len(shape))) or tensor.indices.data_type != INT64:
         raise ModelError(
-            f"has shape {list(shape)}, values of shape {list(tensor.values.dims)} and positions of shape "
+            f"a tensor {list(shape)} has values of shape {list(tensor.values.dims)} and positions of shape "
             f"{list(listed)}",
             where=where,
-            fix="store int64 positions, one for each value, or one for each value and axis",
+            fix="store an int64 position for each value, or for each value and axis",
         )
     values = file.data(tensor.values)
     if math.prod(shape) * values.dtype.itemsize > DENSE_BYTES:
@@ -96,13 +96,13 @@ def _places(indices: Array, shape: Sequence[int], where: str) -> Array:
     columns = indices.reshape(len(indices), len(bounds))
     for column, bound in zip(columns.T, bounds, strict=True):
         if len(column) and (int(column.min()) < 0 or int(column.max()) >= bound):
-            raise ModelError(f"has positions outside its shape {list(shape)}", where=where)
+            raise ModelError(f"the tensor has positions outside the shape {list(shape)}", where=where)
     places = numpy.zeros(len(columns), numpy.int64)
     for column, bound in zip(columns.T, bounds, strict=True):
         places = places * bound + column
     if (places[1:] <= places[:-1]).any():
         raise ModelError(
-            "its positions are not in ascending order, or not distinct",
+            "the positions must be distinct and in ascending order",
             where=where,
             fix="sort the positions and their values",
         )
@@ -213,7 +213,7 @@ class OnnxFile:
         except DecodeError as error:
             _refuse_other(self.path)
             raise ModelError(
-                "is not an ONNX file, or is damaged: protobuf cannot parse it",
+                "the file is not an ONNX file, or is damaged: protobuf cannot parse it",
                 where=str(path),
                 fix="check that the path names a complete .onnx file",
                 code="XD301",
@@ -221,7 +221,7 @@ class OnnxFile:
         if not self.proto.HasField("graph") or not self.proto.opset_import:
             _refuse_other(self.path)
             raise ModelError(
-                "is not an ONNX model: it holds no graph or imports no operator set",
+                "the file is not an ONNX model: it has no graph or imports no operator set",
                 where=str(path),
                 fix="check the file with onnx.checker",
             )
@@ -244,7 +244,7 @@ class OnnxFile:
         dtype = self._numpy_dtype(tensor, where)
         shape = tuple(tensor.dims)
         if any(not 0 <= extent < _FORBIDDEN_DIM for extent in shape):
-            raise ModelError(f"has impossible dimensions {list(shape)}", where=where)
+            raise ModelError(f"the tensor has impossible dimensions {list(shape)}", where=where)
         if tensor.data_location == _EXTERNAL:
             source, offset, length = self._external_range(tensor, where)
             return self._range(source, offset, length, shape, dtype, where)
@@ -256,12 +256,14 @@ class OnnxFile:
     def _numpy_dtype(self, tensor: Any, where: str) -> Any:
         if tensor.data_type == protobuf.STRING:
             raise UnsupportedOp(
-                "holds strings, which a DLC cannot hold", where=where, fix="remove the string processing"
+                "the tensor holds strings, which a DLC cannot hold",
+                where=where,
+                fix="remove the string processing from the model",
             )
         try:
             return protobuf.numpy_dtype(tensor.data_type)
         except KeyError:
-            raise ModelError(f"has unknown data type {tensor.data_type}", where=where) from None
+            raise ModelError(f"the tensor has unknown data type {tensor.data_type}", where=where) from None
 
     def _range(
         self,
@@ -292,7 +294,7 @@ class OnnxFile:
             return ir.ArrayData(protobuf.to_array(tensor).reshape(shape))
         except (ValueError, TypeError, RuntimeError) as error:
             raise ModelError(
-                f"its data do not fit its type and dimensions {list(shape)} ({error})",
+                f"the data do not fit the type and the dimensions {list(shape)} ({error})",
                 where=where,
                 fix="get the file again: it is damaged",
             ) from error
@@ -304,9 +306,11 @@ class OnnxFile:
             offset = int(entries.get("offset") or 0)
             length = int(entries["length"]) if entries.get("length") else None
         except ValueError:
-            raise ModelError("offset or length of its external data is not a number", where=where) from None
+            raise ModelError(
+                "the offset or length of the external data is not a number", where=where
+            ) from None
         if offset < 0 or (length is not None and length < 0):
-            raise ModelError("the offset or length of its external data is negative", where=where)
+            raise ModelError("the offset or length of the external data is negative", where=where)
         if location not in self._external:
             self._external[location] = ir.MappedFile(weights.beside(self.path, location, where))
         return self._external[location], offset, length
@@ -321,7 +325,9 @@ def _refuse_other(path: Path) -> None:
     with suppress(OSError):
         found = recognize(path)
         if found not in (None, ONNX):
-            raise ModelError(f"is {found.name}; xdlc reads ONNX", where=str(path), fix=found.fix_for(path))
+            raise ModelError(
+                f"the file is {found.name}, not an ONNX model", where=str(path), fix=found.fix_for(path)
+            )
 
 
 def _opsets(imports: Any, where: str) -> dict[str, int]:
@@ -337,10 +343,10 @@ def _opsets(imports: Any, where: str) -> dict[str, int]:
 
         if newest > onnx.defs.onnx_opset_version():
             raise ModelError(
-                f"imports opset {newest}; the installed onnx {onnx.__version__} supports at most "
+                f"the model imports opset {newest}; the installed onnx {onnx.__version__} supports at most "
                 f"{onnx.defs.onnx_opset_version()}",
                 where=where,
-                fix="pip install --upgrade onnx, or export the model for an older opset",
+                fix="run `pip install --upgrade onnx`, or export the model for an older opset",
                 code="XD304",
             )
     return versions
@@ -412,14 +418,14 @@ def _dtype(entry: Any) -> ir.DType | None:
 def _no_input(entry: Any, where: str) -> UnsupportedOp:
     """Return the problem of an input that is not a supported tensor."""
     names, number = protobuf.messages().TensorProto.DataType, entry.type.tensor_type.elem_type
-    reason = f"its data type is {names.Name(number) if number in names.values() else number}"
+    reason = f"a DLC cannot hold the type {names.Name(number) if number in names.values() else number}"
     if not entry.type.HasField("tensor_type"):
         kind = str(entry.type.WhichOneof("value")).removesuffix("_type").replace("_", " ")
-        reason = f"it is of type {kind}, but a DLC holds tensors only"
+        reason = f"the input has type {kind}, but a DLC holds only tensors"
     return UnsupportedOp(
         f"input {entry.name!r} cannot be a DLC input: {reason}",
         where=where,
-        fix="export the model with tensor inputs of plain numbers",
+        fix="export the model with inputs that are tensors of numbers",
         code="XD405",
     )
 

@@ -82,7 +82,7 @@ class DeclaredTypes(Declarations):
         odd = _oddity(kind)
         if odd:
             raise UnsupportedOp(
-                f"its output {name!r} is {odd}, which a DLC cannot hold",
+                f"output {name!r} of the node is {odd}, which a DLC cannot hold",
                 fix="convert the part of the model without strings and sequences",
             )
         tensor = kind.tensor_type

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from xdlc.converter.operators.control_flow.while_loop import Assumed
 
 _TRAINING = "ai.onnx.preview.training"
-_RANDOM = "its result is random"
+_RANDOM = "the result is random"
 _STORED = "; --random as-input makes it an input"
 """End of the reason of a random op in the DLC."""
 _MOST_NEAR = 64
@@ -403,7 +403,7 @@ class Operators:
             if name and (frame.callers or frame.stands_in or name in self.read):
                 raise node.problem(
                     f"its output {name!r} is read, but QNN does not compute it",
-                    "export the model for inference, without the ops that read it",
+                    "export the model for inference, without the ops that read this output",
                 )
 
     def _by_body(self, node: Node) -> bool:
@@ -449,7 +449,7 @@ class Operators:
         if len(context.frame.callers) >= DEPTH:
             raise node.problem(
                 f"functions are nested more than {DEPTH} levels deep",
-                "inline the functions with onnx.inliner; a function must not call itself",
+                "inline the functions with onnx.inliner, and remove calls of a function to itself",
             )
         if reader is None:
             reader = MessageReader({"": HOST_OPSET, **opsets(function.opset_import)})
@@ -504,7 +504,7 @@ def unmapped(node: Node, where: str) -> UnsupportedOp:
         return UnsupportedOp(_RANDOM, where=where, fix=draw_outside(), code="XD402")
     if node.domain == _TRAINING:
         return UnsupportedOp(
-            f"operator {node.full_type} is a step of training",
+            f"operator {node.full_type} is only for training",
             where=where,
             fix=f"export the model for inference, or {cut_before()}",
         )

@@ -251,8 +251,8 @@ class Folding:
             results = self._computed(node, folded.opset, given)
         except RefusedError as error:
             raise ModelError(
-                f"its inputs are constant, but it cannot be evaluated: {error}",
-                fix="correct the attributes or constant inputs of this node, which onnxruntime also refuses",
+                f"the inputs are constant, but onnxruntime cannot compute the node: {error}",
+                fix="correct the attributes or constant inputs of this node",
             ) from error
         if results is None:
             return None

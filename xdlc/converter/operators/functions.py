@@ -94,15 +94,15 @@ def _check_rotation(node: Node) -> None:
     x, table, places = node.required(0), node.required(1), node.input(3)
     heads, width = node.attr("num_heads", 0), node.attr("rotary_embedding_dim", 0)
     if not 0 <= heads <= EXTENT_LIMIT or not 0 <= width <= EXTENT_LIMIT:
-        raise node.invalid(f"num_heads {heads} contradicts rotary_embedding_dim {width}")
+        raise node.invalid(f"num_heads {heads} does not fit rotary_embedding_dim {width}")
     if x.is_dynamic or table.is_dynamic:
         return
     size = x.shape[-1] if x.rank == 4 else x.shape[-1] // max(heads, 1)
     if table.shape[-1] != (width or size) // 2:
-        raise node.invalid(f"tables {list(table.shape)} do not fit {width or size} rotated numbers")
+        raise node.invalid(f"tables of shape {list(table.shape)} do not fit {width or size} rotated numbers")
     positions = places.numpy() if places is not None and places.is_static else np.zeros(1)
     if positions.size and not 0 <= positions.min() <= positions.max() < table.shape[0]:
-        raise node.invalid(f"a position is not below {table.shape[0]}")
+        raise node.invalid(f"a position must be below {table.shape[0]}, the length of the table")
 
 
 def _for_types(schema: Any, proto: Any, opset: int, inputs: Sequence[Value | None]) -> bytes | None:
@@ -122,7 +122,7 @@ def _for_types(schema: Any, proto: Any, opset: int, inputs: Sequence[Value | Non
         return function_body(proto, opset, max(versions), types)
     except RefusedError as error:
         raise ModelError(
-            f"its inputs do not fit the operator: {error}", fix="check the model with onnx.checker"
+            f"the inputs do not fit the operator: {error}", fix="check the model with onnx.checker"
         ) from error
 
 

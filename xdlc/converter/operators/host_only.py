@@ -73,7 +73,7 @@ def _output(builder: Builder, name: str, spec: Spec) -> Tensor:
         dtype = ir.dtype.from_numpy(spec.dtype)
     except TypeError as error:
         raise UnsupportedOp(
-            str(error), fix="insert a Cast to a type that a DLC has before this node"
+            str(error), fix="insert a Cast before this node, to a type that a DLC can hold"
         ) from error
     shape = (None,) if spec.shape is None else spec.shape
     return open_tensor(builder.graph.unique_name(name), shape, dtype)
@@ -98,7 +98,7 @@ def _check_attributes(node: Node) -> None:
     if unknown:
         raise node.problem(
             f"{node.type}-{version}, which the host runs, has no attribute {', '.join(unknown)}",
-            "remove the attribute if it has no effect, or rewrite the node",
+            "remove the attribute, or rewrite the node",
         )
 
 
@@ -132,7 +132,9 @@ def _param(node: Node, name: str, value: Any) -> Param:
     if isinstance(value, list) and value and all(isinstance(item, int | float) for item in value):
         whole = all(isinstance(item, int) for item in value)
         return ir.static("", numpy.asarray(value, numpy.int64 if whole else numpy.float32))
-    raise node.problem(f"attribute {name} cannot be stored in a DLC", "rewrite the node without it")
+    raise node.problem(
+        f"attribute {name} cannot be stored in a DLC", "rewrite the node without this attribute"
+    )
 
 
 # ------------------------------------------------------------------ faults of the host's kernels
@@ -156,8 +158,8 @@ def _max_unpool(node: Node) -> tuple[str, str] | None:
     if node.input(2) is None:
         return None
     return (
-        "onnxruntime reads the indices as positions in output_shape, ONNX as positions in the pooled input",
-        "make output_shape a constant, or omit the input",
+        "onnxruntime reads indices as positions in output_shape, but ONNX means the pooled input",
+        "make output_shape a constant, or remove this input",
     )
 
 
@@ -168,9 +170,9 @@ def _dft(node: Node) -> tuple[str, str] | None:
     if not node.attributes.get("inverse", 0) or node.attributes.get("onesided", 0):
         return None
     return (
-        "ONNX and the host compute an inverse DFT of complex values in single precision by different "
-        "algorithms, so results differ where values cancel out",
-        "write it as a product with the matrix of the transform",
+        "the host computes an inverse DFT of complex values by another algorithm than ONNX, "
+        "so small results can differ",
+        "write the transform as a product with its matrix",
     )
 
 
@@ -178,7 +180,7 @@ def _unique(node: Node) -> tuple[str, str] | None:
     x = node.input(0)
     if x is None or 0 not in x.shape or "axis" not in node.attributes:
         return None
-    return "onnxruntime ends the process for slices without elements", "omit the axis, or the operator"
+    return "onnxruntime crashes on slices without elements", "remove the axis, or the operator"
 
 
 _RULES: dict[str, Callable[[Node], tuple[str, str] | None]] = {

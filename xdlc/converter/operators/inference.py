@@ -58,7 +58,9 @@ def check(node: Node) -> None:
 def _contributed(node: Node) -> list[Spec]:
     rule = SHAPES.get(node.type)
     if rule is None:
-        raise UnsupportedOp(f"the output shapes of {node.type} are not known", fix="report the operator")
+        raise UnsupportedOp(
+            f"xdlc does not know the output shapes of {node.type}", fix="please report this operator"
+        )
     proto, inputs = as_proto(node), node.inputs
     attributes = {item.name: protobuf.attribute_value(item) for item in proto.attribute}
     try:
@@ -69,7 +71,7 @@ def _contributed(node: Node) -> list[Spec]:
             [value.numpy() if value is not None and _is_small(value) else None for value in inputs],
         )
     except (ValueError, IndexError, TypeError, KeyError) as error:
-        raise ModelError(f"its inputs do not fit the operator: {error}", code="XD302") from error
+        raise ModelError(f"the inputs do not fit the operator: {error}", code="XD302") from error
     specs = [Spec(None if shape is None else tuple(shape), dtype) for shape, dtype in outputs]
     return [*specs, *[Spec(None, None)] * len(node.outputs)][: len(node.outputs)]
 
@@ -83,16 +85,16 @@ def _completed(name: str, spec: Spec, node: Node, of_model: Callable[[], Mapping
         shape = _merged(shape, other.shape)
     if dtype is None:
         raise UnsupportedOp(
-            f"its output {name!r} is not a numeric tensor that a DLC can hold",
+            f"output {name!r} is not a numeric tensor that a DLC can hold",
             fix="remove strings, sequences and narrow floats from the model",
         )
     if shape is None and node.type in _RANKS:
         rank = _RANKS[node.type](node.inputs)
         if rank is not None and rank > RANK_LIMIT:
-            raise ModelError(f"its output {name!r} has {rank} axes; at most {RANK_LIMIT} are possible")
+            raise ModelError(f"output {name!r} has {rank} axes; xdlc supports at most {RANK_LIMIT}")
         shape = None if rank is None else (None,) * rank
     if any(extent is not None and extent > EXTENT_LIMIT for extent in shape or ()):
-        raise ModelError(f"its output {name!r} has the impossible shape {list(shape or ())}")
+        raise ModelError(f"output {name!r} has the impossible shape {list(shape or ())}")
     return Spec(shape, dtype)
 
 
@@ -108,7 +110,7 @@ def _infer(proto: Any, opset: int, inputs: Sequence[Value | None]) -> list[Spec]
         inferred = infer_shapes(model, strict=True)
     except RefusedError as error:
         raise ModelError(
-            f"its inputs do not fit the operator: {error}", fix="check the model with onnx.checker"
+            f"the inputs do not fit the operator: {error}", fix="check the model with onnx.checker"
         ) from error
     kinds = {entry.name: entry.type for entry in inferred.graph.output}
     return [spec_of(kinds.get(name, onnx.TypeProto())) for name in proto.output]

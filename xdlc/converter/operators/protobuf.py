@@ -69,11 +69,14 @@ def messages() -> ModuleType:
     package = importlib.util.find_spec("onnx")
     folders = list(package.submodule_search_locations or ()) if package else []
     if not folders:
-        raise BackendError("the package onnx is not installed", fix="pip install onnx", code="XD706")
+        raise BackendError(
+            "the package onnx is not installed", fix="install it: `pip install onnx`", code="XD706"
+        )
     spec = importlib.util.spec_from_file_location(_MESSAGES, Path(folders[0], "onnx_ml_pb2.py"))
     if spec is None or spec.loader is None:
         raise BackendError(
-            "the package onnx has no message classes", fix="pip install --force-reinstall onnx"
+            "the package onnx has no message classes",
+            fix="install it again: `pip install --force-reinstall onnx`",
         )
     module = importlib.util.module_from_spec(spec)
     sys.modules[_MESSAGES] = module
@@ -289,7 +292,7 @@ def opsets(imports: Any, where: str | None = None) -> dict[str, int]:
             continue
         if not 0 < version <= EXTENT_LIMIT or versions.setdefault(domain, version) != version:
             raise ModelError(
-                f"imports opset {version} of domain {domain or 'ai.onnx'!r}"
+                f"the model imports opset {version} of domain {domain or 'ai.onnx'!r}"
                 + (
                     f" and opset {versions[domain]}"
                     if domain in versions

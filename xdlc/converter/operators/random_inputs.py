@@ -68,8 +68,8 @@ def import_random(operators: Operators, node: Node, where: str) -> None:
     add_input(context, name, spec.shape, ir.dtype.from_numpy(spec.dtype))
     numbers = {key: node.attributes.get(key, number) for key, number in _DEFAULTS.items()}
     context.diagnostics.notices.append(
-        f"input {name!r} is new, {list(spec.shape)}: {_DISTRIBUTIONS[node.type].format(**numbers)}, "
-        f"which {(owner or node).type} {source!r} drew"
+        f"the DLC needs input {name!r}, {list(spec.shape)}: {_DISTRIBUTIONS[node.type].format(**numbers)}, "
+        f"which {(owner or node).type} {source!r} draws in the model"
     )
     node.read.update(node.attributes)
     context.accept(node, [context.values[name]], where)

@@ -27,7 +27,7 @@ def tensor_of(node: Node, value: AnyValue | None, what: str) -> Value:
     if isinstance(value, Value):
         return value
     kind = "sequence" if isinstance(value, SequenceValue) else "optional"
-    raise node.problem(f"{what} is of type {kind}, but a DLC holds tensors only", "use a tensor instead")
+    raise node.problem(f"{what} has type {kind}, but a DLC holds only tensors", "use a tensor instead")
 
 
 def leaves(value: AnyValue) -> list[Value]:
@@ -136,13 +136,13 @@ def position(node: Node, index: int, length: int, last: int) -> int:
     value = tensor(node, index)
     if not value.is_static:
         raise node.problem(
-            f"its position in a sequence (input {index}, {value.tensor.name!r}) is computed, not constant",
+            f"the position in a sequence (input {index}, {value.tensor.name!r}) must be constant",
             "choose the element by Gather from a tensor, or by If; if the position counts the iterations of "
             f"a loop, unroll it with {spell('unroll_loops')}",
         )
     array = value.numpy()
     if array.size != 1 or array.dtype.kind != "i":
-        raise node.invalid(f"its position is {array.dtype}{list(array.shape)}, not one integer")
+        raise node.invalid(f"the position must be one integer, but is {array.dtype}{list(array.shape)}")
     position = int(array.reshape(-1)[0])
     if not -length <= position <= last:
         raise node.invalid(f"position {position} is outside of a sequence of {length}")

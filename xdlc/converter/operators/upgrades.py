@@ -78,12 +78,12 @@ def _batch_normalization(node: Node, builder: Builder) -> Node:
     """Refuse statistics per element (opset < 9) or of the batch (opset < 7)."""
     if not node.attributes.pop("spatial", 1):
         raise node.problem(
-            "spatial = 0 (statistics of each element) is not supported",
+            "xdlc does not support spatial = 0 (statistics of each element)",
             "multiply and add the folded statistics instead",
         )
     if not node.attributes.pop("is_test", node.opset >= 7):
         raise node.problem(
-            "is_test = 0 (batch statistics) is not supported", "export the model for inference"
+            "xdlc does not support is_test = 0 (batch statistics)", "export the model for inference"
         )
     return node
 
@@ -143,7 +143,7 @@ def _softmax(node: Node, builder: Builder) -> Node:
     """Refuse axes that opsets before 13 join, unless only the last one is meant."""
     if not _is_along_last(node):
         raise node.problem(
-            "joins axes of dynamic dimensions before opset 13",
+            "the node joins axes of dynamic dimensions before opset 13",
             "upgrade the model with onnx.version_converter to opset 13 or newer",
         )
     node.attributes["axis"] = -1

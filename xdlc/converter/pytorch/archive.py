@@ -57,12 +57,12 @@ class Archive:
         for entry in entries:
             name = entry.filename[skipped:]
             if self._entries.setdefault(name, entry) is not entry:
-                raise self.damaged(f"it has two records {name!r}")
+                raise self.damaged(f"the archive has two records {name!r}")
         if sum(entry.compress_size for entry in entries) > self._end - start:
-            raise self.damaged("its records overlap")
+            raise self.damaged("the records of the archive overlap")
         if "byteorder" in self._entries and self.read("byteorder") != b"little":
-            problem = "was saved on a machine that has the most significant byte first"
-            raise ModelError(problem, where=str(self.path), fix="save the model on another machine")
+            problem = "the file was saved on a big-endian machine, which xdlc does not read"
+            raise ModelError(problem, where=str(self.path), fix="save the model on a little-endian machine")
 
     def inner(self, name: str) -> Archive:
         """Return the archive that a record is."""
@@ -92,7 +92,7 @@ class Archive:
 
     def _entry(self, name: str) -> zipfile.ZipInfo:
         if name not in self._entries:
-            raise self.damaged(f"it has no record {name!r}")
+            raise self.damaged(f"the archive has no record {name!r}")
         return self._entries[name]
 
     def _place(self, entry: zipfile.ZipInfo) -> int:
@@ -118,7 +118,7 @@ class Archive:
         entry = self._entry(name)
         start, size = self._place(entry), entry.file_size
         if size > _MOST_TEXT:
-            raise self.damaged(f"record {name!r} has {size} bytes")
+            raise self.damaged(f"record {name!r} has {size} bytes, which is too many")
         held = bytes(self.source.view(start, entry.compress_size))
         if entry.compress_type == zipfile.ZIP_STORED:
             return held
@@ -127,7 +127,7 @@ class Archive:
         except zlib.error as error:
             raise self.damaged(f"record {name!r}: {error}") from error
         if len(text) != size:
-            raise self.damaged(f"record {name!r} has a size that differs from the directory's")
+            raise self.damaged(f"record {name!r} has another size than the directory of the archive")
         return text
 
     def parsed(self, name: str) -> Any:

@@ -76,7 +76,9 @@ def read_program(path: str | os.PathLike[str]) -> Program:
         models = archive.names("models/", ".json")
         if len(models) != 1:
             raise ModelError(
-                f"holds {len(models)} programs instead of 1", where=str(path), fix="save one program"
+                f"the file holds {len(models)} programs instead of 1",
+                where=str(path),
+                fix="save one program per file",
             )
         record = models[0]
         model = record.removeprefix("models/").removesuffix(".json")
@@ -85,7 +87,7 @@ def read_program(path: str | os.PathLike[str]) -> Program:
         version = document["schema_version"]["major"]
         if version != _MAJOR:
             raise ModelError(
-                f"has version {version} of the schema of programs; xdlc reads version {_MAJOR}",
+                f"the program has schema version {version}; xdlc reads version {_MAJOR}",
                 where=str(path),
                 fix="export the network again, with torch 2.6 or newer",
             )
@@ -156,18 +158,22 @@ class _Reader:
             elif form in ("as_sym_int", "as_sym_float", "as_sym_bool") and "as_name" in arg:
                 program.numbers[arg["as_name"]] = program.graph.symbols.get(arg["as_name"], 0)
             elif form in ("as_custom_obj", "as_tensors"):
-                problem = f"has an input of kind {form}, which a DLC cannot hold"
+                problem = f"the program has an input of kind {form}, which a DLC cannot hold"
                 raise UnsupportedOp(problem, where=self._where, fix="pass tensors only")
             else:
-                program.notices.append(f"a network argument is fixed to {self.argument(entry['arg'])!r}")
+                program.notices.append(
+                    f"the program fixes an argument of the network to {self.argument(entry['arg'])!r}"
+                )
         elif kind == "constant_input":
             value = self.argument(entry["value"])
-            program.notices.append(f"argument {entry['name']!r} of the network is fixed to {value!r}")
+            program.notices.append(
+                f"the program fixes argument {entry['name']!r} of the network to {value!r}"
+            )
         elif kind in _HELD:
             program.parameters[entry["arg"]["name"]] = self._parameters.find(entry[f"{kind}_name"])
         elif kind != "token":
-            problem = f"has an input of kind {kind}, which a DLC cannot hold"
-            raise UnsupportedOp(problem, where=self._where, fix="export the network without it")
+            problem = f"the program has an input of kind {kind}, which a DLC cannot hold"
+            raise UnsupportedOp(problem, where=self._where, fix="export the network without this input")
 
     def _outputs(self, program: Program, module: Mapping[str, Any]) -> None:
         """Set the names of the outputs, and the outputs that update inputs."""
@@ -182,8 +188,8 @@ class _Reader:
                 name = entry[f"{kind.removesuffix('_mutation')}_name"]
                 program.written[by_name.get(name, name)] = output
             elif kind != "token":
-                problem = f"has an output of kind {kind}, which only training programs have"
-                raise UnsupportedOp(problem, where=self._where, fix="export it for inference")
+                problem = f"the program has an output of kind {kind}, which only training programs have"
+                raise UnsupportedOp(problem, where=self._where, fix="export the network for inference")
 
     # ------------------------------------------------------------------ graphs
 
@@ -192,9 +198,11 @@ class _Reader:
         self._calls += len(document["nodes"]) + _GRAPH
         self._depth += 1
         if self._calls > _MOST_CALLS:
-            raise UnsupportedOp(f"has more than {_MOST_CALLS} calls", fix="convert a part of the network")
+            raise UnsupportedOp(
+                f"the program has more than {_MOST_CALLS} calls", fix="convert a part of the network"
+            )
         if self._depth > _MOST_DEPTH:
-            problem = f"has graphs that nest more than {_MOST_DEPTH} deep"
+            problem = f"the graphs of the program nest more than {_MOST_DEPTH} levels deep"
             raise UnsupportedOp(problem, fix="move inner branches and loops out of outer branches")
         values = {name: self._meta(meta) for name, meta in document["tensor_values"].items()}
         symbols = {
@@ -211,7 +219,7 @@ class _Reader:
         self._depth -= 1
         twice = next((name for name, times in made.items() if times > 1), None)
         if twice is not None:
-            raise ValueError(f"two calls compute value {twice!r}")
+            raise ValueError(f"two calls write the value {twice!r}")
         return CallGraph(inputs, outputs, calls, values, symbols)
 
     def _meta(self, meta: Mapping[str, Any]) -> Meta:
@@ -229,7 +237,7 @@ class _Reader:
             self._expressions.add(text)
             self._characters += len(text)
             if self._characters > _MOST_EXPRESSIONS:
-                raise ValueError("the expressions of its shapes are too long")
+                raise ValueError("the shape expressions of the program are too long")
         name = symbol_name(text) if hint else None
         if name is not None:
             self._examples.setdefault(name, next(iter(hint.values())))
@@ -276,8 +284,8 @@ class _Reader:
         if kind in ("as_none", "as_memory_format", "as_layout", "as_device"):
             return None
         if kind == "as_custom_obj":
-            problem = "passes a Python object, like a random number generator"
-            raise UnsupportedOp(problem, where=self._where, fix="export the network without it")
+            problem = "the call passes a Python object, like a random number generator"
+            raise UnsupportedOp(problem, where=self._where, fix="export the network without this object")
         raise ValueError(f"an argument has the unknown kind {kind}")
 
 
@@ -319,7 +327,7 @@ def _paths(
     Keys run from the outermost on, as in torch/utils/_pytree.py.
     """
     if len(path) > _MOST_CONTAINERS:
-        raise ValueError("containers nest too deep")
+        raise ValueError("containers nest too deeply")
     if spec["type"] is None:
         yield path
         return

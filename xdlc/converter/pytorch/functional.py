@@ -131,7 +131,7 @@ class _Inlining:
         if name == "invoke_subgraph":
             operands = operands[1:]  # after the graph's name
         if not isinstance(graph, CallGraph) or len(operands) < len(graph.inputs):
-            raise UnsupportedOp(f"this form of {name} is not supported")
+            raise UnsupportedOp(f"xdlc does not support this form of {name}")
         if name == "wrap_with_autocast" and arguments[2]:
             raise UnsupportedOp(
                 "autocast chooses the type of each operator while the network runs",
@@ -295,7 +295,9 @@ class _Walk:
         """
         self._count += 1 + len(call.outputs)
         if self._count > _MOST_VALUES:
-            raise UnsupportedOp(f"has more than {_MOST_VALUES} values in functional form", fix=COPY)
+            raise UnsupportedOp(
+                f"the program has more than {_MOST_VALUES} values without in-place changes", fix=COPY
+            )
         self.calls.append(call)
         return call
 

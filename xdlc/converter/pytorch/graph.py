@@ -70,7 +70,9 @@ class _Builder:
         written = dict(zip(program.written, form.graph.outputs[count:], strict=True)) | form.written
         if frozen and written:
             names = ", ".join(self._stated(value) for value in written)
-            program.notices.append(f"{names} keep their initial values, though the network changes them")
+            program.notices.append(
+                f"{names} keep their initial values in the DLC, though the network changes them"
+            )
             written = {}
         for value, name in program.inputs.items():
             self._named(value, name)
@@ -128,11 +130,13 @@ class _Builder:
         for value, next_value in written.items():
             parameter = program.parameters.get(value)
             if parameter is not None and parameter.name.endswith("num_batches_tracked"):
-                problem = f"was exported in training mode: it counts batches in {parameter.name!r}"
+                problem = (
+                    f"the program was exported in training mode: it counts batches in {parameter.name!r}"
+                )
                 raise self._refused(problem, "call model.eval(), and export the model again")
             if parameter is not None and parameter.place and places[parameter.place[:1]] > 1:
-                problem = f"changes {parameter.name!r}, which shares elements with another tensor"
-                raise self._refused(problem, "store each changed buffer separately")
+                problem = f"the program changes {parameter.name!r}, which shares elements with another tensor"
+                raise self._refused(problem, "clone each changed buffer, so that no buffers share elements")
             name = self._named(value, self._stated(value))
             next_name = self._free(f"{name}_next")
             ends[next_name] = Ref(next_value)
@@ -150,8 +154,8 @@ class _Builder:
         if not flat.size or (flat == flat[0]).all():
             return flat[0].item() if flat.size else 0
         if flat.size > _MOST_INITIAL:
-            problem = f"changes {name!r}, whose initial value has {flat.size} different elements"
-            raise self._refused(problem, "make it an input of the network")
+            problem = f"the program changes {name!r}, whose initial value has {flat.size} different elements"
+            raise self._refused(problem, "make this buffer an input of the network")
         return data.numpy().tolist()
 
     def _refused(self, problem: str, fix: str) -> UnsupportedOp:

@@ -78,12 +78,14 @@ def export_file(source: Path, folder: Path, shapes: Mapping[str, Sequence[int]],
     }
     try:
         done = subprocess.run(command, timeout=_MOST_SECONDS, **options)
-        lines = done.stdout.strip().splitlines() or done.stderr.strip().splitlines() or ["it was killed"]
+        lines = (
+            done.stdout.strip().splitlines() or done.stderr.strip().splitlines() or ["the process was killed"]
+        )
         text = lines[-1]
         if done.returncode == 0 and target.is_file():
             return target
     except subprocess.TimeoutExpired:
-        text = f"it exceeds the time limit of {_MOST_SECONDS} s"
+        text = f"the export exceeds the time limit of {_MOST_SECONDS} s"
     text = json.loads(text)["error"] if text.startswith('{"error"') else text
     if "No module named" in text:
         raise UsageError(f"torch.onnx requires a package: {first_lines(text)}", fix=INSTALL)
@@ -93,7 +95,7 @@ def export_file(source: Path, folder: Path, shapes: Mapping[str, Sequence[int]],
     raise UnsupportedOp(problem, where=str(source), fix=fix, code="XD407")
 
 
-INSTALL = "install it: `pip install xdlc[torch]`"
+INSTALL = "install torch: `pip install xdlc[torch]`"
 """Fix for a missing installation of torch, or of a package that it needs."""
 _TRAINED = ("Dropout", "BatchNorm", "InstanceNorm", "RReLU")
 """Parts of the names of layers that compute something else in training."""
@@ -417,7 +419,8 @@ def _as_onnx(torch: Any, model: Any, path: Path, args: tuple[Any, ...], options:
         torch.onnx.export(model, args, str(path), **options)
     except ImportError as error:
         raise UsageError(
-            f"torch.onnx requires a package: {first_lines(error)}", fix="install it: `pip install onnxscript`"
+            f"torch.onnx requires a package: {first_lines(error)}",
+            fix="install the package: `pip install onnxscript`",
         ) from error
     except Exception as error:
         check_surroundings(error)

@@ -28,7 +28,7 @@ def main(source: str, target: str, shapes: dict[str, list[int]] | None, seconds:
         given = {each.debugName().partition(".")[0]: each.type() for each in script.forward.graph.inputs()}
         names = list(given)[1:]  # after the module itself
         if not shapes.keys() >= {*names}:
-            raise ValueError(f"the shapes of inputs {', '.join(names)} are required")
+            raise ValueError(f"pass the shapes of the inputs {', '.join(names)}")
         dtypes = [getattr(given[name], "dtype", lambda: None)() for name in names]
         pairs = zip(names, dtypes, strict=True)
         args = tuple(torch.zeros(shapes[name], dtype=dtype or torch.float32) for name, dtype in pairs)

@@ -27,7 +27,7 @@ def unpickle(data: bytes, where: str) -> Any:
         ModelError: If it is damaged, too large, or needs more than is understood.
     """
     if len(data) > _MOST_BYTES:
-        raise _damaged(f"has {len(data)} bytes", where)
+        raise _damaged(f"the pickle has {len(data)} bytes, which is too many", where)
     try:
         value = _Machine(data).run()
         check_depth(value)
@@ -70,12 +70,12 @@ class _Machine:
                 _ACTIONS[code](self)
             else:
                 raise ValueError(f"opcode {code!r} at {self._at - 1} is not supported")
-        raise ValueError(f"it has more than {_MOST_STEPS} opcodes")
+        raise ValueError(f"the pickle has more than {_MOST_STEPS} opcodes")
 
     def _take(self, count: int) -> bytes:
         taken = self._data[self._at : self._at + count]
         if len(taken) != count:
-            raise ValueError("it ends early")
+            raise ValueError("the pickle ends early")
         self._at += count
         return taken
 
@@ -136,13 +136,13 @@ class _Machine:
     def append(self, values: list[Any]) -> None:
         held = self._stack[-1]
         if not isinstance(held, list):
-            raise TypeError(f"appends to a {type(held).__name__}")
+            raise TypeError(f"the pickle appends to a {type(held).__name__}")
         held.extend(values)
 
     def set_items(self, values: list[Any]) -> None:
         mapping = self._stack[-1]
         if not isinstance(mapping, dict) or len(values) % 2:
-            raise TypeError(f"sets items of a {type(mapping).__name__}")
+            raise TypeError(f"the pickle sets items of a {type(mapping).__name__}")
         for key, value in zip(values[::2], values[1::2], strict=True):
             if not isinstance(key, str | int | float | None):
                 raise TypeError(f"a key is a {type(key).__name__}")
@@ -161,7 +161,7 @@ class _Machine:
     def reduce(self) -> None:
         function, arguments = self.last(2)
         if not isinstance(function, Global):
-            raise TypeError("calls a value that is not a function")
+            raise TypeError("the pickle calls a value that is not a function")
         if not isinstance(arguments, tuple):  # TorchScript makes members of an enumeration from their values
             arguments = (arguments,)
         known = FUNCTIONS.get(function)
@@ -172,7 +172,7 @@ class _Machine:
     def new(self) -> None:
         kind, arguments = self.last(2)
         if not isinstance(kind, Global) or not isinstance(arguments, tuple):
-            raise TypeError("makes an object of a value that is not a class")
+            raise TypeError("the pickle makes an object of a value that is not a class")
         self.push(Record(kind, arguments))
 
     def build(self) -> None:
@@ -180,15 +180,15 @@ class _Machine:
         if isinstance(held, Record):
             held.state = state
         elif not isinstance(held, dict):  # attributes of an OrderedDict have no meaning here
-            raise TypeError(f"sets a state of a {type(held).__name__}")
+            raise TypeError(f"the pickle sets the state of a {type(held).__name__}")
 
     def push_persistent(self) -> None:
         given = self._stack.pop()
         if not isinstance(given, tuple) or not 3 <= len(given) <= MOST_ARGUMENTS:
-            raise TypeError("refers to a value that is not a storage")
+            raise TypeError("the pickle refers to a value that is not a storage")
         kind, of, key = given[:3]
         if kind != "storage" or not isinstance(of, Global) or not isinstance(key, str):
-            raise TypeError("refers to a value that is not a storage")
+            raise TypeError("the pickle refers to a value that is not a storage")
         name = of.removeprefix("torch.").removeprefix("storage.")
         if name not in STORAGES:
             raise ValueError(f"a storage is a {of}")
@@ -247,7 +247,7 @@ _ACTIONS: dict[bytes, Callable[[_Machine], Any]] = {
 
 MOST_ARGUMENTS = 16
 _MOST_DEPTH = 200
-_TOO_DEEP = f"its values nest more than {_MOST_DEPTH} deep, or contain themselves"
+_TOO_DEEP = f"the values of the pickle nest more than {_MOST_DEPTH} deep, or contain themselves"
 _MOST_RANK = 64
 
 

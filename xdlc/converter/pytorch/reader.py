@@ -39,7 +39,7 @@ def read(
         XdlcError: If it is damaged, or cannot be stored in a DLC.
     """
     if state not in (None, "io", "frozen"):
-        raise UsageError(f"unknown form of states: {state!r}", fix="give io or frozen")
+        raise UsageError(f"unknown value of states: {state!r}", fix="use io or frozen")
     program = _read(path, options.input_dims, options.batch, options.set_inputs)
     fixed = {name: value for name, value in options.set_inputs.items() if name not in program.fixed}
     with understood(str(path)):
@@ -68,10 +68,12 @@ def _read(
     Raises:
         ModelError: If it is of another kind, or damaged.
     """
-    found = recognize(Path(path))
-    if found not in (formats.TORCH_EXPORT, formats.TORCH_SCRIPT, formats.ZIP, None):
-        raise ModelError(f"is {found.name}", where=str(path), fix=found.fix_for(Path(path)))
-    if found is not formats.TORCH_SCRIPT:
+    form = recognize(Path(path))
+    if form not in (formats.TORCH_EXPORT, formats.TORCH_SCRIPT, formats.ZIP, None):
+        raise ModelError(
+            f"the file is {form.name}, not a PyTorch program", where=str(path), fix=form.fix_for(Path(path))
+        )
+    if form is not formats.TORCH_SCRIPT:
         return read_program(path)
     from xdlc.converter.pytorch.script.program import read_script
 

@@ -101,7 +101,7 @@ class AtenNode(Node):
         dtype = self.dtypes[0] if self.dtypes else None
         if dtype is None:
             raise self.problem(
-                "its result is complex, or has no stated data type", "rewrite the operator with real numbers"
+                "the result is complex, or has no stated data type", "rewrite the operator with real numbers"
             )
         return dtype
 
@@ -173,7 +173,10 @@ class AtenHandlers(Handlers):
         pairs: list[Any] = node.inputs
         is_complex = all(isinstance(value, SequenceValue) for value in pairs)
         if node.type.partition(".")[0] not in _BY_PARTS or not is_complex:
-            raise node.problem("computes with complex numbers", "compute with their real and imaginary parts")
+            raise node.problem(
+                "the operator computes with complex numbers",
+                "compute with the real and imaginary parts instead",
+            )
         parts = []
         for index in range(2):
             inputs = [value.elements[index] for value in pairs]
@@ -190,16 +193,16 @@ class AtenHandlers(Handlers):
 
 
 _REFUSED = {
-    "its result is random": "binomial|cauchy|geometric|log_normal|poisson|random|_sample_dirichlet|"
+    "the result is random": "binomial|cauchy|geometric|log_normal|poisson|random|_sample_dirichlet|"
     "_standard_gamma|fractional_max_pool[23]d",
-    "its tensors are sparse": "(_?indices|_?values|_?coalesced?|c?(col|row)_indices|h?s?spmm|smm)|"
+    "sparse tensors are not supported": "(_?indices|_?values|_?coalesced?|c?(col|row)_indices|h?s?spmm|smm)|"
     "sspaddmm|_?to_dense|_nnz|_spdiags|_spsolve",
-    "nested tensors are not supported": ".*to_padded_tensor|_pa(ck|d)_.*sequence",
-    "it depends on the memory layout of tensors": "is_set_to|_?resize_?.*|set|(sym_)?(storage_offset|stride)|"
+    "xdlc does not support nested tensors": ".*to_padded_tensor|_pa(ck|d)_.*sequence",
+    "the result depends on the memory layout": "is_set_to|_?resize_?.*|set|(sym_)?(storage_offset|stride)|"
     "as_strided_scatter",
     "it is for training only": "batch_norm_(elemt|.*stats)|embedding_renorm|fused_moving_avg_obs_fake_quant|"
     "glu_jvp|_amp_update_scale|_batch_norm_with_update",
-    "its weights are packed for another kernel library": "_convert_weight_to_int4pack|_dyn_quant_matmul_4bit|"
+    "the weights are packed for another library": "_convert_weight_to_int4pack|_dyn_quant_matmul_4bit|"
     "_mixed_dtypes_linear|_weight_int4pack_mm|_wrapped_.*prepack(ed)?|fbgemm_linear_.*_weight",
     "QNN has no operation for singular values or eigenvalues": "svd|nuclear_norm|"
     "pinverse|_?linalg_(cond|eig|eigh|eigvals|eigvalsh|lstsq|matrix_rank|pinv|svd|svdvals)",
@@ -207,7 +210,7 @@ _REFUSED = {
     "special_(spherical_|modified_|scaled_modified_)?bessel_.*|special_i[01]e?|igammac?|special_gammaincc?|"
     "special_.*_polynomial_.*",
     "matrix exponentials and tensor equations are not supported": "(linalg_)?matrix_exp|linalg_tensorsolve",
-    "Bunch-Kaufman pivoting is not supported": "linalg_ldl_.*",
+    "xdlc does not support Bunch-Kaufman pivoting": "linalg_ldl_.*",
 }
 """Patterns of operators that are known and have no handler, by the reason."""
 
@@ -232,20 +235,20 @@ def _bound(
         if name == "dtype" and not node.domain and isinstance(value, ScalarType) and any(node.dtypes[:1]):
             dtype = stated_dtype(value)
             if dtype not in (None, node.dtypes[0]):
-                raise node.invalid(f"its argument dtype is {dtype}, but its result is {node.dtypes[0]}")
+                raise node.invalid(f"argument dtype is {dtype}, but the result is {node.dtypes[0]}")
         if names.get(name, name) in parameters:
             is_tensor = name not in kinds or kinds[name].kind.startswith("T")
             resolved = _resolved(node, name, value, is_tensor or name in symbolic)
             kind = kinds[name].kind if name in kinds else ""
             is_omitted = resolved is None and kind.endswith("?")
             if not is_omitted and not isinstance(resolved, _PLAIN.get(kind.removesuffix("?"), object)):
-                raise node.invalid(f"its argument {name} is {str(resolved)[:40]!r}, which has the wrong type")
+                raise node.invalid(f"argument {name} is {str(resolved)[:40]!r}, which has the wrong type")
             values = _VALUES.get(f"{node.type.partition('.')[0]}.{name}") or _VALUES.get(name)
             if values and kinds and not is_omitted and resolved not in values:
-                raise node.invalid(f"its {name} {str(resolved)[:40]!r} is unknown")
+                raise node.invalid(f"{name} {str(resolved)[:40]!r} is unknown")
             bound[names.get(name, name)] = resolved
         elif name not in ignored and (name not in kinds or value != kinds[name].default):
-            raise node.problem(f"its argument {name} is not supported", "rewrite this part of the model")
+            raise node.problem(f"xdlc does not support the argument {name}", "rewrite this part of the model")
     return bound
 
 
@@ -262,7 +265,7 @@ def _resolved(node: AtenNode, name: str, value: Any, takes_values: bool) -> Any:
         return resolved
     if not resolved.is_static or resolved.size != 1:
         raise node.problem(
-            f"its argument {name} depends on dynamic dimensions or on data",
+            f"argument {name} depends on dynamic dimensions or on data",
             bind_dims(),
         )
     return resolved.numpy().reshape(-1)[0].item()

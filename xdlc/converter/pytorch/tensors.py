@@ -47,7 +47,7 @@ def dtype_of(number: int) -> ir.DType:
     dtype = _C10.get(number)
     if dtype is None:
         raise UnsupportedOp(
-            f"its data type is {_NAMES.get(number, f'number {number}')}, which a DLC cannot hold",
+            f"a DLC cannot hold the data type {_NAMES.get(number, f'number {number}')}",
             fix="use real numbers, float32 or float16",
         )
     return types.FLOAT32 if dtype is types.FLOAT64 else dtype
@@ -72,11 +72,11 @@ def unpickled(archive: Archive, folder: str, tensor: StoredTensor, where: str = 
     kept = _C10.get(number, types.FLOAT32).numpy
     dtype = dtype_of(number)
     if len(strides) != len(shape) or min([0, offset, *shape, *strides]) < 0:
-        raise ModelError("has impossible sizes or strides", where=where, fix=AGAIN)
+        raise ModelError("the tensor has impossible sizes or strides", where=where, fix=AGAIN)
     last = offset + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
     count = int(np.prod(shape, dtype=object)) if shape else 1
     if count and (last + 1) * kept.itemsize > nbytes:
-        problem = f"needs {(last + 1) * kept.itemsize} bytes, but its storage has {nbytes}"
+        problem = f"the tensor needs {(last + 1) * kept.itemsize} bytes, but its storage has {nbytes}"
         raise ModelError(problem, where=where, fix=AGAIN)
     order = sorted(range(len(shape)), key=lambda axis: (-strides[axis], axis))
     dense = 1
@@ -92,7 +92,7 @@ def unpickled(archive: Archive, folder: str, tensor: StoredTensor, where: str = 
         return _cast(held.transpose([order.index(axis) for axis in range(len(shape))]), dtype, where)
     if count > max(min(_MOST_SPREAD * nbytes, _MOST_COPIED), nbytes) // kept.itemsize:
         raise ModelError(
-            f"it spreads a storage of {nbytes} bytes to {count} elements", where=where, fix=AGAIN
+            f"the tensor spreads a storage of {nbytes} bytes to {count} elements", where=where, fix=AGAIN
         )
     steps = [stride * kept.itemsize for stride in strides]
     flat = mapped(archive.source, start, None, [last + 1 - offset], kept, where)
@@ -110,9 +110,9 @@ def _cast(data: ir.TensorData, dtype: ir.DType, where: str) -> ir.TensorData:
             narrow = array.astype(dtype.numpy)
         if not np.array_equal(np.isinf(narrow), np.isinf(array)):
             raise UnsupportedOp(
-                "has float64 values beyond the range of float32, in which a DLC holds them",
+                "the tensor has float64 values beyond the range of float32, but a DLC holds float32",
                 where=where,
-                fix="keep its values within that range",
+                fix="keep the values within the range of float32",
             )
         return narrow
 
@@ -161,7 +161,7 @@ class Parameters:
         inner = self._archive.inner(name)
         held = unpickle(inner.read("data.pkl"), where)
         if not isinstance(held, dict):
-            raise ModelError("is not a state_dict", where=where, fix=AGAIN)
+            raise ModelError("the record is not a state_dict", where=where, fix=AGAIN)
         self._pickled |= {tensor: (inner, value) for tensor, value in held.items()}
 
     def find(self, name: str) -> Parameter:
@@ -172,7 +172,7 @@ class Parameters:
                 return self._of_record(name, where)
             if name in self._pickled:
                 return self._of_pickle(name, where)
-            return Parameter(name, ModelError("is not in the file", where=where, fix=AGAIN))
+            return Parameter(name, ModelError("the file does not hold this tensor", where=where, fix=AGAIN))
         except XdlcError as error:
             error.where = error.where or where
             return Parameter(name, error)
@@ -203,7 +203,7 @@ def _number(value: Mapping[str, Any]) -> int:
 
 def _object(where: str) -> XdlcError:
     return UnsupportedOp(
-        "is stored as a Python object, and xdlc would have to execute it",
+        "the tensor is a Python object, which xdlc does not execute",
         where=where,
         fix="export a network whose parameters are plain tensors: convert torchao's tensors with "
         "torchao.utils.unwrap_tensor_subclass(model)",

@@ -12,7 +12,7 @@ from xdlc.converter.pytorch.calls import Call, Meta, Ref, schema, with_defaults
 from xdlc.converter.pytorch.symbols import evaluate, symbols_of
 from xdlc.errors import UnsupportedOp
 
-COPY = "change a copy of the tensor: call clone() before"
+COPY = "change a copy of the tensor: call clone() first"
 _UNKNOWN = "whether a changed tensor is a view or a copy depends on its strides"
 _DROPOUTS = frozenset(["dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"])
 _CASTS = frozenset(f"_cast_{name}" for name in "Byte Char Double Float Half Int Long Short".split())  # noqa: SIM905

@@ -22,7 +22,7 @@ from xdlc.runtime import array_files
 
 Array = Any  # numpy.ndarray
 _SHOWN = 16  # elements of a value in notices and in the history
-_FIX = "give a number, a list like [1,2,3], or the path of an .npy file"
+_FIX = "pass a number, a list like [1,2,3], or the path of an .npy file"
 
 
 def fixed_inputs(
@@ -84,7 +84,7 @@ def _fitting(value: Any, dtype: Any, shape: Sequence[int | None] | None) -> Arra
     if not held.all():
         raise UsageError(
             f"{in_words(stated)} does not fit the input's data type {dtype}",
-            fix=f"give values that {dtype} holds",
+            fix=f"pass values that {dtype} can hold",
         )
     if shape is not None and not array.ndim and None not in shape:
         return np.full(shape, array)
@@ -102,7 +102,7 @@ def _check_shape(sizes: Sequence[int], shape: Sequence[int | None]) -> None:
     wanted = ["N" if dim is None else dim for dim in shape]
     raise UsageError(
         f"the value has shape {list(sizes)}, but the input needs {wanted}".replace("'", ""),
-        fix="give a value of that shape, or bind its dimensions and give one number",
+        fix="pass a value of that shape, or bind the dimensions of the input and pass one number",
     )
 
 
@@ -179,7 +179,7 @@ def input_shapes(
                     f"{spell('input_dims')} has {len(dims)} dimensions for input {name!r}, but the model "
                     f"has {len(labels)}: {_text(labels)}",
                     where=where,
-                    fix="give every dimension, the batch included",
+                    fix="write every dimension, the batch included",
                 )
             )
             continue
@@ -190,7 +190,7 @@ def input_shapes(
                 UsageError(
                     f"input {name!r} has no declared shape",
                     where=where,
-                    fix=f"give its shape: {spell('input_dims')} {quote(name)} N,N,... (a number for each N, "
+                    fix=f"set the shape: {spell('input_dims')} {quote(name)} N,N,... (a number for each N, "
                     "-1 if dynamic)",
                     code="XD213",
                 )
@@ -210,7 +210,7 @@ def input_shapes(
         and shapes
         and all(tuple(input_dims.get(name, (batch,)))[:1] != (batch,) for name in shapes)
     ):
-        fix = f"state the batch in {spell('input_dims')}, and omit {spell('batch')}"
+        fix = f"write the batch in {spell('input_dims')}, and omit {spell('batch')}"
         problem = f"{spell('batch', batch)} contradicts {spell('input_dims')}"
         problems.append(UsageError(problem, where=where, fix=fix))
     for symbol in symbols:
@@ -240,7 +240,7 @@ def with_batch_of_one(inputs: Sequence[GraphInput], notices: list[str]) -> list[
     names = ", ".join(repr(entry.name) for entry in opened)
     kept = ",".join(["-1", *map(str, (opened[0].dims or ())[1:])])
     notices.append(
-        f"the batch of {names} is open: xdlc uses 1; {spell('batch')} N sets another batch, "
+        f"the batch of {names} is dynamic: xdlc uses 1; {spell('batch')} N sets another batch, "
         f"{spell('input_dims')} {quote(opened[0].name)} {kept} keeps it open"
     )
     return [
@@ -286,9 +286,9 @@ def blame_bindings(
     fix = f"check the dimensions that the options (like {spell('batch')}) set, then the model"
     if contradicts:
         shapes = " and ".join(f"{name!r} the shape {','.join(map(str, shape))}" for name, shape in own)
-        fix = f"give {shapes} with {spell('input_dims')}, as the model does, or omit the option"
+        fix = f"set {shapes} with {spell('input_dims')}, as in the model, or omit the option"
     elif changed:
-        fix = f"give sizes that the network supports, often multiples of 32, with {spell('input_dims')}"
+        fix = f"set sizes that the network supports, often multiples of 32, with {spell('input_dims')}"
     for problem in problems:
         if isinstance(problem, ModelError) and problem.node is not None:
             is_vague = problem.fix in (None, CONTRADICTION) or str(problem.fix).endswith(REPORT)

@@ -26,7 +26,7 @@ SEQUENCE_ELEMENTS = 1 << 20
 """Most elements that the sequences of a model may list, each counted as often as it is listed."""
 RETRIED_NODES = 1 << 12
 """Most nodes of branches that are imported a second time, as if dimensions were dynamic."""
-REPORT = "if the model is valid, please report this"
+REPORT = "if the model is valid, please report this error"
 """End of the fix of an error whose cause is not known."""
 
 
@@ -294,19 +294,22 @@ class ImportContext:
                 self.invalidate(node, problem)
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, MemoryError) as error:
             fix = f"check the model with {self.source.checker}; {REPORT}"
-            misfit = ModelError(f"its inputs do not fit the operator: {error}", where=where, fix=fix)
+            misfit = ModelError(f"the inputs do not fit the operator: {error}", where=where, fix=fix)
             self.invalidate(node, misfit)
 
     def missing(self, name: str, where: str) -> XdlcError:
         """Return the problem of a place that reads a name without a value."""
         if name in self.frame.unoffered:
             return UnsupportedOp(
-                f"a node reads its output {name!r}, which QNN does not compute",
+                f"a node reads output {name!r} of this node, which QNN does not compute",
                 where=self.frame.unoffered[name],
-                fix="export the model for inference, without the ops that read it",
+                fix="export the model for inference, without the ops that read this output",
             )
         return ModelError(
-            f"reads {name!r}, which nothing produces", where=where, fix="export the model again", code="XD306"
+            f"the node reads {name!r}, which nothing produces",
+            where=where,
+            fix="export the model again",
+            code="XD306",
         )
 
     def bind_constant(self, name: str, data: Callable[[], ir.TensorData]) -> None:
@@ -373,7 +376,10 @@ class ImportContext:
             ModelError: If they nest too deep.
         """
         if len(self.frame.around) + len(self.frame.callers) >= DEPTH:
-            raise ModelError(f"graphs and functions nest more than {DEPTH} deep", fix="simplify the model")
+            raise ModelError(
+                f"graphs and functions nest more than {DEPTH} levels deep",
+                fix="inline the functions of the model",
+            )
         node = self.frame.owner or node
         return self.entered(around=(*self.frame.around, f"{node.type} {node.own_name!r}"))
 

@@ -139,7 +139,7 @@ class Node:
         """
         value = self.input(index)
         if value is None:
-            raise self.invalid(f"input {index} is missing")
+            raise self.invalid(f"input {index} of the node is missing")
         return value
 
     def operands(self, least: int = 0, most: float = math.inf) -> list[Value]:
@@ -151,7 +151,9 @@ class Node:
         count = len(self.inputs)
         if not least <= count <= most:
             expected = f"at least {least}" if most == math.inf else f"{least} to {most}"
-            raise self.invalid(f"has {count} input(s) instead of {least if most == least else expected}")
+            raise self.invalid(
+                f"the node has {count} input(s) instead of {least if most == least else expected}"
+            )
         return [self.required(index) for index in range(count)]
 
     def attr(self, name: str, default: Any = None) -> Any:
@@ -219,7 +221,7 @@ class Node:
             return [int(given)] if isinstance(given, int) else [int(item) for item in given]
         array = self.static(index, what)
         if array is not None and array.size > _MOST_INTEGERS:
-            raise self.invalid(f"{what} (input {index}) has {array.size} numbers")
+            raise self.invalid(f"{what} (input {index}) has {array.size} numbers instead of 1")
         return None if array is None else [int(item) for item in array.reshape(-1)]
 
     def required_ints(self, index: int, attribute: str, what: str) -> list[int]:
@@ -246,7 +248,7 @@ class Node:
             not dtype.is_fixed and not (dtype.is_float and dtype.bits <= 32) for dtype in dtypes
         ):
             names = " and ".join(sorted(dtype.name for dtype in dtypes))
-            raise self.invalid(f"its inputs are {names}: they must have one type")
+            raise self.invalid(f"the inputs have types {names}, but must have one type")
 
     def axis(self, given: int, rank: int) -> int:
         """Return an axis counted from the front.

@@ -59,7 +59,7 @@ class _Links:
                     raise ModelError(
                         f"two nodes produce {name!r}",
                         where=where,
-                        fix="export the model again: every value has one source",
+                        fix="export the model again, so that one node writes each value",
                     )
 
     def sorted(self, indices: Sequence[int]) -> bool:
@@ -100,7 +100,7 @@ class _Links:
                 if done.get(source) is False:
                     raise ModelError(
                         f"node {self.nodes[source].name!r} needs its own result, "
-                        f"by way of {self.nodes[index].name!r}",
+                        f"through {self.nodes[index].name!r}",
                         where=self._where,
                         fix="export the model again without the cycle",
                     )

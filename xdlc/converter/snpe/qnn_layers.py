@@ -58,7 +58,7 @@ def restore_operation(node: Layer) -> None:
         elif waiting:
             inputs.append(waiting.pop(0))
         else:
-            raise node.problem("has operands with gaps between them")
+            raise node.problem("the layer has operands with gaps between them")
     for index, tensor in enumerate(node.outputs):
         if str(index) in outputs:
             tensor.dtype, tensor.encoding = _dtype(node, outputs[str(index)]), None
@@ -87,14 +87,14 @@ def _dtype(node: Layer, held: Any) -> DType:
     name = held.value if isinstance(held, Scalar) else None
     dtype = BY_NAME.get(str(name))
     if dtype is None or not dtype.bits:
-        raise node.problem(f"has the unknown data type {name!r}")
+        raise node.problem(f"the layer has the unknown data type {name!r}")
     return dtype
 
 
 def _list(node: Layer, tree: Any, key: str, dtype: DType) -> list[Any]:
     held = tree.get(key) if isinstance(tree, dict) else None
     if not isinstance(held, Tensor) or held.dtype is not dtype:
-        raise node.problem(f"has no list {key!r} of {dtype}")
+        raise node.problem(f"the layer has no list {key!r} of {dtype}")
     found: list[Any] = held.numpy().tolist()
     return found
 
@@ -102,7 +102,7 @@ def _list(node: Layer, tree: Any, key: str, dtype: DType) -> list[Any]:
 def _shape(node: Layer, tree: Any) -> tuple[int, ...]:
     shape = tuple(_list(node, tree, "dims", INT32))
     if len(shape) > MAX_RANK or min(shape, default=0) < 0:
-        raise node.problem(f"has the shape {list(shape)}")
+        raise node.problem(f"the layer has a tensor of the invalid shape {list(shape)}")
     return shape
 
 
@@ -113,7 +113,7 @@ def _static(node: Layer, tree: Any, weight: Tensor) -> Tensor:
     data = weight.data
     assert data is not None
     if data.nbytes != dtype.nbytes(shape):
-        raise node.problem(f"has {data.nbytes} bytes for {dtype}{list(shape)}")
+        raise node.problem(f"the layer has {data.nbytes} bytes for {dtype}{list(shape)}")
     kind = dtype.numpy
     held = shape if dtype.bits >= 8 else (data.nbytes,)
     if data.dtype != kind or data.shape != held:
@@ -136,11 +136,11 @@ def _encoding(node: Layer, tree: Any, shape: tuple[int, ...]) -> Encoding | None
     numbers = [tree[key].value if isinstance(tree.get(key), Scalar) else None for key in ("axis", "bits")]
     axis, bits = (value if type(value) is int else ALL_BITS for value in numbers)
     if not scales or len(scales) != len(offsets) or not all(0 < scale < math.inf for scale in scales):
-        raise node.problem("has an operand with a malformed encoding")
+        raise node.problem("the layer has an operand with a malformed encoding")
     if axis == NO_AXIS:
         return ScaleOffset(scales[0], int(offsets[0]), bits or None)
     if not 0 <= axis < len(shape) or shape[axis] != len(scales):
-        raise node.problem(f"has {len(scales)} scales along axis {axis} of {list(shape)}")
+        raise node.problem(f"the layer has {len(scales)} scales along axis {axis} of {list(shape)}")
     return AxisScaleOffset(axis, tuple(scales), tuple(map(int, offsets)), bits or None)
 
 
@@ -150,11 +150,11 @@ def _restored(node: Layer, stored: Any) -> Param:
     if isinstance(stored, Scalar):
         return stored
     if not isinstance(stored, dict):
-        raise node.problem("has a list as a parameter, which is not supported")
+        raise node.problem("the layer has a list as a parameter, which xdlc does not support")
     shape, dtype = _shape(node, stored), _dtype(node, stored.get("dtype"))
     if dtype is not FLOAT32 and dtype.kind not in ("int", "uint", "bool"):
-        raise node.problem(f"has a parameter of {dtype}")
+        raise node.problem(f"the layer has a parameter of the unsupported type {dtype}")
     values = _list(node, stored, "data", FLOAT32 if dtype is FLOAT32 else INT32)
     if len(values) != math.prod(shape):
-        raise node.problem(f"has {len(values)} numbers for a parameter {dtype}{list(shape)}")
+        raise node.problem(f"the layer has {len(values)} numbers for a parameter {dtype}{list(shape)}")
     return ir.static("", numpy.asarray(values).astype(dtype.numpy).reshape(shape), dtype)

@@ -43,14 +43,14 @@ class Layer:
             UnsupportedOp: If it is missing.
         """
         if not self.inputs:
-            raise self.problem("has no input")
+            raise self.problem("the layer has no input")
         return self.inputs[0]
 
     @property
     def output(self) -> Tensor:
         """The first output."""
         if not self.outputs:
-            raise self.problem("has no output")
+            raise self.problem("the layer has no output")
         return self.outputs[0]
 
     def attr(self, name: str, default: Any = MISSING) -> Any:
@@ -63,7 +63,7 @@ class Layer:
         if value is not None:
             return value
         if default is MISSING:
-            raise self.problem(f"has no attribute {name!r}")
+            raise self.problem(f"the layer has no attribute {name!r}")
         return default
 
     def whole(self, name: str, default: Any = MISSING) -> int:
@@ -103,7 +103,7 @@ class Layer:
     def _list(self, name: str) -> list[Any]:
         held = self.op.params.get(name)
         if not isinstance(held, Tensor) or held.dtype not in (ir.dtype.INT32, ir.dtype.FLOAT32):
-            raise self.problem(f"has no attribute {name!r} that lists numbers")
+            raise self.problem(f"the layer has no attribute {name!r} that lists numbers")
         found: list[Any] = held.numpy().reshape(-1).tolist()
         return found
 
@@ -126,7 +126,7 @@ class Layer:
 
         held = numpy.asarray(values, object).reshape(-1).tolist()
         if not all(0 <= value < LIMIT for value in held):
-            raise self.problem(f"has {quantity} {values} outside 0 to {LIMIT - 1}")
+            raise self.problem(f"the layer has {quantity} {values} outside 0 to {LIMIT - 1}")
         return ir.u32s(values)
 
     def natural(self, name: str, default: Any = MISSING) -> ir.Scalar:
@@ -143,7 +143,7 @@ class Layer:
     def weight(self, name: str) -> Tensor:
         """Return a weight that the layer must have."""
         if name not in self.weights:
-            raise self.problem(f"has no weights {name!r}")
+            raise self.problem(f"the layer has no weights {name!r}")
         return self.weights[name]
 
     def choice(self, name: str, meanings: Mapping[int, str]) -> str:
@@ -175,7 +175,12 @@ class Layer:
         self.append(type, [self._float_input(tensor) for tensor in inputs], results, params)
         for result, tensor in zip(results, targets, strict=True):
             if result is not tensor:
-                self.append("Quantize", [result], [tensor], why="a quantized layer that reads float values")
+                self.append(
+                    "Quantize",
+                    [result],
+                    [tensor],
+                    why="xdlc does not support a quantized layer that reads float values",
+                )
 
     def append(
         self,
@@ -205,7 +210,9 @@ class Layer:
                 tensor.name, tensor.shape, ir.dtype.FLOAT32, data=float_data(tensor), role=tensor.role
             )
         twin = self._float_twin(tensor)
-        self.append("Dequantize", [tensor], [twin], why="a float layer after a quantized layer")
+        self.append(
+            "Dequantize", [tensor], [twin], why="xdlc does not support a float layer after a quantized layer"
+        )
         return twin
 
     def problem(self, text: str, fix: str | None = None) -> UnsupportedOp:

@@ -79,7 +79,7 @@ def _layer(op: Op, graph: Graph, tensors: dict[Tensor, Tensor]) -> None:
     function = restore_operation if is_stored_operation(op) else load_all().get(op.type)
     if function is None:
         raise UnsupportedOp(
-            f"layers of type {op.type} are not supported",
+            f"xdlc does not support layers of type {op.type}",
             where=f"layer {op.name!r} ({op.type})",
             fix=nearest_names(op.type, load_all())
             or "convert the source model again, with a newer converter",

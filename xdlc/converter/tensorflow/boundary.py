@@ -102,7 +102,9 @@ def source_graph(
     ends = requested or outputs
     for name, value in (*ends.items(), *cut.items()):
         if not flat.has(value) and value in (boundary.outputs.get(name), boundary.inputs.get(name)):
-            problem = f"its signature names the value {value!r} as {name!r}, which the graph lacks"
+            problem = (
+                f"the signature names value {value!r} as {name!r}, but the graph does not have this value"
+            )
             raise ModelError(problem, where=content.path, fix="save the model again")
         if not flat.has(value):
             near = nearest_names(name, [*content.nodes, *(node.own_name for node in flat.nodes)])
@@ -124,7 +126,7 @@ def source_graph(
             option = f"{spell('set_inputs')} {quote(name)} VALUE"
             own = f", {spell('input_dims')} {quote(name)} DIMS makes it an input"
             more = "" if node.attributes.get("shape") == () else own
-            notices.append(f"input {name!r} has its default value: {option} sets another{more}")
+            notices.append(f"xdlc uses the default value of input {name!r}: {option} sets another{more}")
     if flat.assigned:
         names = ", ".join(sorted(flat.assigned)[:_SHOWN])
         notices.append(
@@ -181,12 +183,14 @@ def terminal_outputs(content: Content, boundary: Boundary, notices: list[str]) -
         ends = [name for name, node in computing.items() if name not in read and any(data_inputs(node))]
     if not ends:
         fix = f"name the nodes to end at: {spell('out_node')}"
-        raise ModelError("other nodes read each node of its graph", where=content.path, fix=fix)
+        raise ModelError(
+            "the graph has no last node: other nodes read each node", where=content.path, fix=fix
+        )
     if len(ends) > 1:
         shown = ", ".join(ends[:_SHOWN]) + (f" and {len(ends) - _SHOWN} more" if len(ends) > _SHOWN else "")
         notices.append(
-            f"the graph states no outputs: its outputs are the nodes that nothing reads, {shown}; "
-            f"{spell('out_node')} chooses"
+            f"the graph states no outputs: xdlc outputs the nodes that nothing reads, {shown}; "
+            f"{spell('out_node')} chooses others"
         )
     return {f"{name}:0": name for name in ends}
 

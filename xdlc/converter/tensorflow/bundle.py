@@ -49,10 +49,12 @@ class Bundle:
         try:
             header.ParseFromString(self._entries.pop(b"", b""))
         except DecodeError as error:
-            raise ModelError("its header is damaged", where=str(self.index), fix=_DAMAGED) from error
+            raise ModelError(
+                "the header of the checkpoint is damaged", where=str(self.index), fix=_DAMAGED
+            ) from error
         if header.endianness:
             fix = "save the model on a little-endian machine"
-            raise ModelError("big-endian data is not supported", where=str(self.index), fix=fix)
+            raise ModelError("xdlc does not support big-endian data", where=str(self.index), fix=fix)
         self._count = header.num_shards or 1
         self._shards: dict[int, ir.MappedFile] = {}
 
@@ -84,7 +86,9 @@ class Bundle:
             file = self._checked(entry, where)
             return weights.mapped(file, entry.offset, entry.size, shape, dtype, where)
         if len(entry.slices) > _SLICES:
-            raise ModelError(f"has {len(entry.slices)} slices", where=where, fix=_DAMAGED)
+            raise ModelError(
+                f"the tensor has {len(entry.slices)} slices, which is too many", where=where, fix=_DAMAGED
+            )
         parts, places, covered = [], [], 0
         for each in entry.slices:
             place = _place(each, shape, where)
@@ -95,7 +99,7 @@ class Bundle:
             places.append(place)
             covered += math.prod(sizes)
         if covered != math.prod(shape):
-            raise ModelError("its slices do not cover it", where=where, fix=_DAMAGED)
+            raise ModelError("the slices do not cover the tensor", where=where, fix=_DAMAGED)
 
         def joined(*arrays: Array) -> Array:
             import numpy as np
@@ -120,7 +124,9 @@ class Bundle:
         where = f"{self.index}: {OBJECTS}"
         entry = self._entry(OBJECTS.encode(), where)
         if entry.size > _LARGEST_OBJECTS:
-            raise ModelError(f"has {entry.size} bytes", where=where, fix=_DAMAGED)
+            raise ModelError(
+                f"the entry has {entry.size} bytes, which is too many", where=where, fix=_DAMAGED
+            )
         file = self._checked(entry, where)
         raw = bytes(file.view(entry.offset, entry.size))
         objects, position, shift, size = message("TrackedObjects"), 0, 0, 0
@@ -132,31 +138,33 @@ class Bundle:
         try:
             objects.ParseFromString(raw[position + 4 : position + 4 + size])
         except DecodeError as error:
-            raise ModelError("is damaged", where=where, fix=_DAMAGED) from error
+            raise ModelError("the entry is damaged", where=where, fix=_DAMAGED) from error
         return objects
 
     def _entry(self, key: bytes, where: str) -> Any:
         from google.protobuf.message import DecodeError
 
         if key not in self._entries:
-            raise ModelError("is not in the checkpoint", where=where, fix=_DAMAGED)
+            raise ModelError("the tensor is not in the checkpoint", where=where, fix=_DAMAGED)
         entry = message("BundleEntry")
         try:
             entry.ParseFromString(self._entries[key])
         except DecodeError as error:
-            raise ModelError("its entry is damaged", where=where, fix=_DAMAGED) from error
+            raise ModelError("the entry of the tensor is damaged", where=where, fix=_DAMAGED) from error
         return entry
 
     def _checked(self, entry: Any, where: str) -> ir.MappedFile:
         """Return the file of an entry's data, whose checksum is right."""
         if not 0 <= entry.shard_id < self._count or entry.offset < 0 or entry.size < 0:
-            raise ModelError("its position in the data files is invalid", where=where, fix=_DAMAGED)
+            raise ModelError(
+                "the position of the tensor in the data files is invalid", where=where, fix=_DAMAGED
+            )
         if entry.shard_id not in self._shards:
             name = f"{self.prefix.name}.data-{entry.shard_id:05d}-of-{self._count:05d}"
             path = self.prefix.with_name(name)
             if not path.is_file():
-                fix = f"copy it next to {self.index.name}"
-                raise ModelError(f"its data file {name} does not exist", where=where, fix=fix)
+                fix = f"copy the file next to {self.index.name}"
+                raise ModelError(f"data file {name} of the checkpoint does not exist", where=where, fix=fix)
             self._shards[entry.shard_id] = ir.MappedFile(path)
         file = self._shards[entry.shard_id]
         if entry.offset + entry.size > file.size:
@@ -169,7 +177,7 @@ class Bundle:
         if dtype_name(entry.dtype) != "string" and not matches(
             file.view(entry.offset, entry.size), entry.crc32c
         ):
-            raise ModelError("the checksum of its data is wrong", where=where, fix=_DAMAGED)
+            raise ModelError("the checksum of the tensor is wrong", where=where, fix=_DAMAGED)
         file.release(entry.offset, entry.size)
         return file
 
@@ -181,7 +189,7 @@ def _place(part: Any, shape: Sequence[int], where: str) -> tuple[slice, ...]:
         ModelError: If it is not inside.
     """
     if len(part.sizes) != len(shape):
-        raise ModelError("a slice has another rank", where=where, fix=_DAMAGED)
+        raise ModelError("a slice has another rank than the tensor", where=where, fix=_DAMAGED)
     ranges = []
     for span, size in zip(part.sizes, shape, strict=True):
         length = span.length if span.WhichOneof("has_length") else size - span.start

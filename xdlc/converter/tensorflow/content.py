@@ -166,7 +166,7 @@ class Content(NamedTuple):
         where = f"{self.path}: node {text(node.name)!r}"
         value = attribute_messages(node).get("value")
         if value is None or value.WhichOneof("kind") != "tensor":
-            raise ModelError("is a constant without a value", where=where, fix=_AGAIN)
+            raise ModelError("the node is a constant without a value", where=where, fix=_AGAIN)
         return self.data(value.tensor, where)
 
     def data(self, tensor: Any, where: str) -> ir.TensorData:
@@ -196,7 +196,7 @@ def body_port(value: str, ops: Mapping[str, str], content: Content, where: str) 
         if found is not None:
             return Port(node, found)
     raise ModelError(
-        f"reads output {value!r} of operator {ops[node]}, whose outputs are not known",
+        f"the node reads output {value!r} of operator {ops[node]}, whose outputs are not known",
         where=where,
         fix=_AGAIN,
     )

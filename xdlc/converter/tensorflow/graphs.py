@@ -105,13 +105,15 @@ class Flat:
         content, where = self._content, f"{self._content.path}: function {name!r}"
         function = content.functions.get(name)
         if function is None:
-            raise ModelError("is called, but is not in the file", where=where, fix=_AGAIN)
+            raise ModelError(
+                "a node calls this function, but the file does not have it", where=where, fix=_AGAIN
+            )
         if len(within) >= DEPTH:
-            fix = "remove recursion: functions that call themselves are not supported"
-            raise ModelError(f"functions nest more than {DEPTH} deep", where=where, fix=fix)
+            fix = "remove recursion: xdlc does not support functions that call themselves"
+            raise ModelError(f"functions nest more than {DEPTH} levels deep", where=where, fix=fix)
         names = [text(arg.name) for arg in function.signature.input_arg]
         if len(names) > len(arguments):
-            text_of = f"has {len(names)} arguments, but is called with {len(arguments)}"
+            text_of = f"the function has {len(names)} arguments, but is called with {len(arguments)}"
             raise ModelError(text_of, where=where, fix=_AGAIN)
         bound = dict(zip(names, arguments, strict=False))
         nodes = {text(node.name): node for node in function.node_def}
@@ -123,14 +125,18 @@ class Flat:
             if local.node in bound:
                 return bound[local.node]
             if local.node not in unique:
-                raise ModelError(f"reads {value!r}, which no node in it computes", where=where, fix=_AGAIN)
+                raise ModelError(
+                    f"the function reads {value!r}, which no node of the function computes",
+                    where=where,
+                    fix=_AGAIN,
+                )
             return str(Port(unique[local.node], local.number))
 
         returned = {text(entry.key): text(entry.value) for entry in function.ret}
         ends = []
         for arg in function.signature.output_arg:
             if text(arg.name) not in returned:
-                raise ModelError(f"does not return {text(arg.name)!r}", where=where, fix=_AGAIN)
+                raise ModelError(f"the function does not return {text(arg.name)!r}", where=where, fix=_AGAIN)
             ends.append(returned[text(arg.name)])
         inside = (*within, name)
         needed = needed_nodes(
@@ -273,7 +279,7 @@ class Flat:
             passed.append(end)
             end = self._aliases[end]
             if end == name or len(passed) > len(self._aliases):
-                raise ModelError(f"{name!r} depends on itself", where=self._content.path, fix=_AGAIN)
+                raise ModelError(f"value {name!r} depends on itself", where=self._content.path, fix=_AGAIN)
         self._aliases.update(dict.fromkeys(passed, end))
         return end
 
@@ -304,5 +310,7 @@ class Flat:
         self._left[what] -= count
         if self._left[what] < 0:
             raise ModelError(
-                f"its functions expand to too many {what}", where=self._content.path, fix="simplify the model"
+                f"the functions of the model expand to too many {what}",
+                where=self._content.path,
+                fix="split the model into smaller models",
             )

@@ -105,20 +105,24 @@ def _contradicts(stated: Labels | None, given: Sequence[int] | None) -> bool:
 def _load(path: Path, tag: str | None, signature: str | None, *, has_outputs: bool) -> Loaded:
     """Return the content of a model of any form."""
     if path.suffix == ".index" and (meta := path.with_suffix(".meta")).is_file():
-        raise UsageError("names a checkpoint, which has no graph", where=str(path), fix=f"name {meta}")
+        raise UsageError(
+            "the path names a checkpoint, which has no graph", where=str(path), fix=f"pass {meta}"
+        )
     format = recognize(path)
     if format is SAVED_MODEL:
         return saved_model(path, tag, signature, has_outputs=has_outputs)
     if path.is_dir():
-        fix = "name a SavedModel's folder, which holds saved_model.pb, or a file"
-        raise ModelError("is a folder, but not a SavedModel", where=str(path), fix=fix)
+        fix = "pass a SavedModel's folder, which holds saved_model.pb, or a file"
+        raise ModelError("the folder is not a SavedModel", where=str(path), fix=fix)
     if tag is not None:
         raise UsageError(
-            f"{spell('saved_model_tag')} needs a SavedModel", where=str(path), fix="omit the option"
+            f"{spell('saved_model_tag')} needs a SavedModel",
+            where=str(path),
+            fix="omit the option, or pass a SavedModel's folder",
         )
     if format is META_GRAPH or path.suffix == ".meta":
         return meta_graph(path, signature)
     if signature is not None:
         fix = f"omit the option, and choose with {spell('out_node')}"
-        raise UsageError(f"{spell('saved_model_signature_key')} is for SavedModels", where=str(path), fix=fix)
+        raise UsageError(f"{spell('saved_model_signature_key')} needs a SavedModel", where=str(path), fix=fix)
     return graph_def(path)

@@ -34,7 +34,7 @@ class _TensorFlowHandlers(Handlers):
         values = node.operands(least, most)
         for index, value in enumerate(values):
             if isinstance(value, SequenceValue):
-                raise node.problem(f"complex values (input {index}) are not supported", _COMPLEX)
+                raise node.problem(f"xdlc does not support complex values (input {index})", _COMPLEX)
         return values
 
     def is_optional(self, attribute: str) -> bool:
@@ -55,7 +55,7 @@ def complex_inputs(node: Node) -> list[Complex] | None:
     if not values or node.inputs[0] is not values[0]:
         return None
     if len(values) < len(node.inputs) and "FFT" not in node.type:
-        raise node.problem("a mix of complex and real values is not supported", _COMPLEX)
+        raise node.problem("xdlc does not support a mix of complex and real values", _COMPLEX)
     return [Complex(*value.elements) for value in values]
 
 
@@ -77,7 +77,7 @@ def is_channel_first(node: Node) -> bool:
     """Return whether attribute data_format is channel-first."""
     given = str(node.attr("data_format", "NHWC"))
     if given not in ("NHWC", "NCHW", "NDHWC", "NCDHW", "NWC", "NCW"):
-        raise node.problem(f"data_format {given!r} is not supported")
+        raise node.problem(f"xdlc does not support data_format {given!r}")
     return given.startswith("NC")
 
 
@@ -105,5 +105,5 @@ def padding_of(node: Node) -> Padding:
     pairs = list(zip(amounts[::2], amounts[1::2], strict=False))
     channels = 1 if is_channel_first(node) else len(pairs) - 1
     if len(pairs) < 3 or any(pairs[0]) or any(pairs[channels]):
-        raise node.problem(f"explicit_paddings {amounts} of batch or channels are not supported")
+        raise node.problem(f"xdlc does not support explicit_paddings {amounts} of batch or channels")
     return [pair for axis, pair in enumerate(pairs) if axis not in (0, channels)]

@@ -101,22 +101,26 @@ def _parse_text(file: ir.MappedFile, root_message: Any, kind: str) -> None:
     from google.protobuf import text_format
 
     if file.size > LARGEST_TEXT:
-        fix = "write it as a binary file"
-        raise ModelError(f"is too large for text: {file.size} bytes", where=str(file.path), fix=fix)
+        fix = "save the model as a binary file"
+        raise ModelError(
+            f"the file has {file.size} bytes, which is too large for text", where=str(file.path), fix=fix
+        )
     try:
         text_format.Parse(bytes(file.view(0, file.size)).decode(), root_message, allow_unknown_field=True)
     except (text_format.ParseError, UnicodeDecodeError, RecursionError, ValueError) as error:
         reason = (
-            str(error).splitlines()[0][:200] if not isinstance(error, RecursionError) else "it nests too deep"
+            str(error).splitlines()[0][:200]
+            if not isinstance(error, RecursionError)
+            else "the text nests too deeply"
         )
         raise _no_message(kind, file.path, reason) from error
 
 
 def _no_message(kind: str, path: Path, reason: str) -> ModelError:
     return ModelError(
-        f"is not a TensorFlow {kind}, or is damaged: {reason}",
+        f"the file is not a TensorFlow {kind}, or is damaged: {reason}",
         where=str(path),
-        fix="check that the path names a complete file",
+        fix="pass the path of a complete file",
     )
 
 
@@ -162,7 +166,7 @@ def saved_model(path: Path, tag: str | None, signature: str | None, *, has_outpu
     model, mapped, blobs = parsed(file, "SavedModel", "saved_model")
     graphs = {",".join(text(each) for each in meta.meta_info_def.tags): meta for meta in model.meta_graphs}
     if not graphs:
-        raise ModelError("contains no graph", where=str(file), fix="save the model again")
+        raise ModelError("the model contains no graph", where=str(file), fix="save the model again")
     meta = _chosen(graphs, tag, DEFAULT_TAG, "saved_model_tag", "graph", str(file))
     prefix = file.parent / "variables" / "variables"
     loaded = _loaded(meta, mapped, blobs, file, prefix)
@@ -183,9 +187,9 @@ def meta_graph(path: Path, signature: str | None) -> Loaded:
     index = prefix.with_name(prefix.name + ".index")
     if prefix.is_file() and not index.is_file():
         raise ModelError(
-            "its checkpoint has the V1 format, a file without .index, which is not supported",
+            "the checkpoint has the V1 format, a file without .index, which is not supported",
             where=str(prefix),
-            fix="load it with TensorFlow, and save it with tf.compat.v1.train.Saver()",
+            fix="load the model in TensorFlow, and save it with tf.compat.v1.train.Saver()",
         )
     loaded = _loaded(meta, mapped, blobs, path, prefix)
     _add_signature(loaded.boundary, meta, signature, str(path), needed=False)
@@ -214,7 +218,11 @@ def _chosen(entries: dict[str, Any], key: str | None, usual: str, option: str, k
         chosen = next((entry for name, entry in entries.items() if set(name.split(",")) == tags), None)
     if chosen is None:
         names = ", ".join(map(repr, sorted(entries)))
-        problem = f"has no {kind} {chosen_key!r}" if chosen_key is not None else f"has several {kind}s"
+        problem = (
+            f"the model has no {kind} {chosen_key!r}"
+            if chosen_key is not None
+            else f"the model has several {kind}s"
+        )
         near = nearest_names(chosen_key, entries) if chosen_key else None
         fix = near or f"choose one: {spell(option)} NAME"
         raise UsageError(f"{problem}; there are {names or 'none'}", where=where, fix=fix)
@@ -231,7 +239,7 @@ def _add_signature(boundary: Boundary, meta: Any, key: str | None, where: str, *
     if key is None and not signatures:
         if needed and not any(map(_is_input, meta.graph_def.node)):
             fix = "save it by tf.saved_model.save(model, folder, signatures=function) or model.export(folder)"
-            raise ModelError("has neither a signature nor an input", where=where, fix=fix)
+            raise ModelError("the model has neither a signature nor an input", where=where, fix=fix)
         return
     if key is None and not needed and DEFAULT_SIGNATURE not in signatures and len(signatures) > 1:
         return
@@ -242,7 +250,7 @@ def _add_signature(boundary: Boundary, meta: Any, key: str | None, where: str, *
     if strings:
         others = sorted(name for name, signature in signatures.items() if signature is not chosen)
         raise UnsupportedOp(
-            f"its signature has string inputs: {', '.join(strings)}",
+            f"the signature has string inputs: {', '.join(strings)}",
             where=where,
             fix=f"begin and end at tensors of numbers with {spell('out_node')} and {spell('input_dims')}"
             + (

@@ -132,7 +132,7 @@ def entries(data: memoryview, where: str) -> dict[bytes, bytes]:
         return _entries(data)
     except (_Invalid, IndexError, struct.error) as error:
         raise ModelError(
-            f"is not a checkpoint index, or is damaged ({error})",
+            f"the file is not a checkpoint index, or is damaged ({error})",
             where=where,
             fix="obtain the file again, or save the model again",
         ) from error
@@ -140,7 +140,7 @@ def entries(data: memoryview, where: str) -> dict[bytes, bytes]:
 
 def _entries(data: memoryview) -> dict[bytes, bytes]:
     if len(data) < FOOTER or struct.unpack("<Q", data[-8:])[0] != MAGIC:
-        raise _Invalid("its footer is not a table's")
+        raise _Invalid("the footer is not the footer of a table")
     position = len(data) - FOOTER
     for _ in range(2):  # the range of the block of statistics
         _, position = varint(data, position)
@@ -198,7 +198,7 @@ def _block(data: memoryview, offset: int, size: int, left: list[int]) -> Iterato
 def _take(left: list[int], which: int, count: int) -> None:
     left[which] -= count
     if left[which] < 0:
-        raise _Invalid("it is too large")
+        raise _Invalid("the table is too large")
 
 
 def varint(data: memoryview, position: int) -> tuple[int, int]:

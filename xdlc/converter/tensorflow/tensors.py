@@ -49,7 +49,7 @@ def numpy_dtype(name: str, where: str) -> Any:
     if plain in _VALUES or plain in ("int8", "int16", "int32", "uint8", "uint16"):
         return np.dtype(plain)
     raise UnsupportedOp(
-        f"holds elements of type {name}, which a DLC cannot hold",
+        f"the tensor holds elements of type {name}, which a DLC cannot hold",
         where=where,
         fix=f"end or begin the graph at tensors of numbers: {spell('out_node')}, {spell('input_dims')}",
     )
@@ -65,7 +65,7 @@ def shape_of(shape: Any, where: str) -> tuple[int | None, ...] | None:
         return None
     sizes = [dim.size for dim in shape.dim]
     if any(not -1 <= size < LARGEST for size in sizes) or len(sizes) > 254:
-        raise ModelError(f"has invalid dimensions {sizes[:8]}", where=where, fix=_DAMAGED)
+        raise ModelError(f"the tensor has invalid dimensions {sizes[:8]}", where=where, fix=_DAMAGED)
     return tuple(None if size == -1 else size for size in sizes)
 
 
@@ -77,7 +77,7 @@ def known_shape(shape: Any, where: str) -> tuple[int, ...]:
     """
     sizes = shape_of(shape, where)
     if sizes is None or None in sizes or math.prod(filter(None, sizes)) >= LARGEST * 8:
-        raise ModelError("is a stored tensor with invalid dimensions", where=where, fix=_DAMAGED)
+        raise ModelError("the stored tensor has invalid dimensions", where=where, fix=_DAMAGED)
     return tuple(size for size in sizes if size is not None)
 
 
@@ -103,17 +103,19 @@ def tensor_data(tensor: Any, file: ir.MappedFile | None, blobs: Blobs | None, wh
     if tensor.tensor_content:
         if len(tensor.tensor_content) != count * dtype.itemsize:
             raise ModelError(
-                f"has {len(tensor.tensor_content)} bytes of data, but {name}{list(shape)} needs "
+                f"the tensor has {len(tensor.tensor_content)} bytes of data, but {name}{list(shape)} needs "
                 f"{count * dtype.itemsize}",
                 where=where,
                 fix=_DAMAGED,
             )
         return ir.ArrayData(np.frombuffer(tensor.tensor_content, dtype.newbyteorder("<")).reshape(shape))
     if count * dtype.itemsize > REPEATED:
-        raise ModelError(f"has {count} elements, but too few values", where=where, fix=_DAMAGED)
+        raise ModelError(f"the tensor has {count} elements, but too few values", where=where, fix=_DAMAGED)
     values = _values(tensor, name, dtype)
     if values.size > count:
-        raise ModelError(f"has {values.size} values for {count} elements", where=where, fix=_DAMAGED)
+        raise ModelError(
+            f"the tensor has {values.size} values for {count} elements", where=where, fix=_DAMAGED
+        )
     if values.size <= 1:  # one value, or zeros
         value = values[0] if values.size else dtype.type(0)
         return ir.fill(ir.ArrayData(np.full((), value, dtype)), shape)
@@ -143,4 +145,6 @@ def ir_dtype(name: str, where: str) -> ir.DType:
     try:
         return ir.dtype.from_numpy(numpy_dtype(name, where))
     except TypeError as error:
-        raise UnsupportedOp(str(error), where=where, fix="cast the input in the model") from error
+        raise UnsupportedOp(
+            str(error), where=where, fix="insert a Cast after the input in the model"
+        ) from error

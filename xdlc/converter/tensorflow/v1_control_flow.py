@@ -95,7 +95,9 @@ class Loops:
             return
         if depth >= DEPTH:
             raise ModelError(
-                f"loops nest more than {DEPTH} deep", where=self._where, fix="simplify the model"
+                f"loops nest more than {DEPTH} levels deep",
+                where=self._where,
+                fix="move inner loops out of outer loops",
             )
         self._done[frame.name] = False
         if frame.merges:
@@ -370,8 +372,8 @@ class _Conditionals:
         given = list(reads(node))
         guards = frozenset[Guard]().union(*(self._of(name) for name in given)) if given else None
         if guards is not None and len(guards) > DEPTH:
-            text = f"conditionals nest more than {DEPTH} deep"
-            raise ModelError(text, where=self._where, fix="simplify the model")
+            text = f"conditionals nest more than {DEPTH} levels deep"
+            raise ModelError(text, where=self._where, fix="reduce the number of nested conditionals")
         for side, name in enumerate(node.outputs):
             if node.type == "Switch" and guards is not None and len(node.names) > 1:
                 self._guards[name] = guards | {(self._root(node.names[1]), side)}
@@ -429,8 +431,8 @@ class _Conditionals:
                 pending += reads(node)
         self._allowance[0] -= len(nodes)
         if self._allowance[0] < 0:
-            text = f"its conditionals expand to more than {MOVED} nodes"
-            raise ModelError(text, where=self._where, fix="simplify the model")
+            text = f"the conditionals of the model expand to more than {MOVED} nodes"
+            raise ModelError(text, where=self._where, fix="reduce the number of nested conditionals")
         return SourceGraph([], [end], list(nodes.values()))
 
 

@@ -66,7 +66,7 @@ class Variables:
                 or any(a not in (None, b) for a, b in zip(stated, data.shape, strict=True))
             ):
                 raise ModelError(
-                    f"has shape {list(data.shape)} in the checkpoint, {list(stated)} in the graph",
+                    f"the variable is {list(data.shape)} in the checkpoint, but {list(stated)} in the graph",
                     where=where,
                     fix="use the model's own checkpoint: this checkpoint belongs to another model",
                 )
@@ -80,9 +80,9 @@ class Variables:
         where = f"{self._path}: variable {name!r}"
         if self._bundle is not None:
             fix = "save the model again, after its variables have values"
-            return ModelError(f"is not in the checkpoint {self._prefix}", where=where, fix=fix)
+            return ModelError(f"the variable is not in the checkpoint {self._prefix}", where=where, fix=fix)
         fix = "pass the SavedModel's folder, the .meta file next to its checkpoint, or a frozen graph"
-        return ModelError("has no value: there is no checkpoint", where=where, fix=fix)
+        return ModelError("the variable has no value: there is no checkpoint", where=where, fix=fix)
 
     @cached_property
     def _bundle(self) -> Bundle | None:
@@ -218,7 +218,9 @@ def _part(data: ir.TensorData, sizes: str, where: str) -> ir.TensorData:
         not 0 <= span.start <= span.stop <= size for span, size in zip(place, data.shape, strict=True)
     ):
         raise ModelError(
-            f"its part {sizes[:80]!r} is not in the checkpoint", where=where, fix="save the model again"
+            f"part {sizes[:80]!r} of the variable is not in the checkpoint",
+            where=where,
+            fix="save the model again",
         )
     shape = tuple(span.stop - span.start for span in place)
     return data.transform(lambda array: array[place], shape=shape)

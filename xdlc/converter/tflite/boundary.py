@@ -96,7 +96,7 @@ def cut(
         if name not in computed and name not in input_names:
             some = ", ".join(list(dict.fromkeys(name for node in graph.nodes for name in node.outputs))[-3:])
             raise UsageError(
-                f"no operator computes a tensor {name!r}",
+                f"no operator writes a tensor {name!r}",
                 where=where,
                 fix=nearest_names(name, sorted(computed)) or f"name a computed tensor, like {some}",
             )
@@ -138,7 +138,7 @@ def open_dimensions(
         signature = by_name[entry.name].signature
         if entry.name not in dims and -1 in signature[0 if batch is None else 1 :]:
             notices.append(
-                f"input {entry.name!r} is {list(signature)} in the file; xdlc uses "
+                f"input {entry.name!r} is {list(signature)} in the file, but xdlc uses "
                 f"{list(entry.dims or ())}: {spell('input_dims')} or {spell('batch')} sets other dimensions"
             )
     return notices

@@ -126,9 +126,9 @@ class TfliteFile:
             fix = "copy or download the file again" if is_cut else "check that the path names a .tflite file"
             raise ModelError(error.problem, where=error.where, fix=fix) from error
         if self.model.version != 3:
-            raise self.damaged(f"is of schema version {self.model.version}; TFLite has version 3")
+            raise self.damaged(f"the file has schema version {self.model.version}; TFLite has version 3")
         if not self.model.subgraphs:
-            raise self.damaged("has no sub-graph")
+            raise self.damaged("the file has no sub-graph")
         self.tensors = [self._tensors(number) for number in range(len(self.model.subgraphs))]
 
     def damaged(self, problem: str) -> ModelError:
@@ -148,11 +148,11 @@ class TfliteFile:
     def _operator(self, code: Any) -> str:
         number = max(code.deprecated_builtin_code, code.builtin_code)
         if not 0 <= number < len(NAMES):
-            raise self.damaged(f"has operator code {number}; TFLite has {len(NAMES)}")
+            raise self.damaged(f"the file has operator code {number}; TFLite has {len(NAMES)}")
         if number != CUSTOM:
             return str(NAMES[number])
         if not code.custom_code or code.custom_code in NAMES:
-            raise self.damaged(f"has a custom operator named {code.custom_code!r}")
+            raise self.damaged(f"the file has a custom operator named {code.custom_code!r}")
         return str(code.custom_code)
 
     def index(self, number: int, what: str, entries: Sequence[Any]) -> int:
@@ -162,7 +162,7 @@ class TfliteFile:
             ModelError: If there is no such entry.
         """
         if not 0 <= number < len(entries):
-            raise self.damaged(f"names {what} {number}, but has {len(entries)}")
+            raise self.damaged(f"the file names {what} {number}, but has only {len(entries)}")
         return number
 
     def _tensors(self, graph: int) -> list[TensorInfo]:
@@ -205,13 +205,15 @@ class TfliteFile:
         if details is None:
             return tensor
         if not hasattr(details, "scales"):
-            problem = f"has {type(details).__name__}, a custom quantization, which is not supported"
-            raise ModelError(problem, where=tensor.where, fix="export it with scales and zero points")
+            problem = (
+                f"the tensor has {type(details).__name__}, a custom quantization, which xdlc does not support"
+            )
+            raise ModelError(problem, where=tensor.where, fix="export the model with scales and zero points")
         axes: Any = getattr(details, "quantized_dimensions", None)
         scales = self._parameters(details.scales, tensors)
         zeros = self._parameters(details.zero_points, tensors) if details.zero_points > 0 else None
         if scales is None or self.data(tensor) is None:
-            problem = "has tensors as scales, which only constants support"
+            problem = "the tensor has tensors as scales, which only constants support"
             raise ModelError(problem, where=tensor.where, fix="export the model again")
         found = read_blocks(tensor.shape, list(axes if axes is not None else ()), scales, zeros, tensor.where)
         return replace(tensor, quantization=found)
@@ -230,7 +232,7 @@ class TfliteFile:
             or any(dim < 0 for dim in shape)
         ):
             raise ModelError(
-                f"has shape {list(shape)} and shape signature {list(signature)}",
+                f"the tensor has shape {list(shape)} and shape signature {list(signature)}",
                 where=where,
                 fix="get the file again: it is damaged",
             )
@@ -261,12 +263,12 @@ class TfliteFile:
         """
         if first + size > self._file.size:
             raise self.damaged(
-                f"has {what} at bytes {first} to {first + size}, but only {self._file.size} bytes"
+                f"the file has {what} at bytes {first} to {first + size}, but only {self._file.size} bytes"
             )
         if size > _MOST_OPTIONS:
             fix = cut_before()
             raise UnsupportedOp(
-                f"has {size} bytes of {what}, which is too many", where=str(self.path), fix=fix
+                f"the file has {size} bytes of {what}, which is too many", where=str(self.path), fix=fix
             )
         return bytes(self._file.view(first, size))
 
@@ -288,7 +290,7 @@ class TfliteFile:
         if sparse is not None:
             if not self._dense.take(math.prod(shape) * dtype.itemsize):
                 raise UnsupportedOp(
-                    "its sparse form has too many elements for the file's size",
+                    "the sparse tensor has too many elements for the size of the file",
                     where=tensor.where,
                     fix="convert the model with dense weights",
                 )
@@ -311,7 +313,7 @@ class TfliteFile:
         if buffer.offset > _UNSET:
             if buffer.offset + buffer.size > self._file.size:
                 raise ModelError(
-                    f"needs bytes {buffer.offset} to {buffer.offset + buffer.size} "
+                    f"the tensor needs bytes {buffer.offset} to {buffer.offset + buffer.size} "
                     f"of a file of {self._file.size}",
                     where=tensor.where,
                     fix="get the file again: it is truncated",
@@ -330,11 +332,13 @@ class TfliteFile:
         buffer = self._external_buffers.get(tensor.external)
         groups: Sequence[Any] = self.model.external_buffer_groups or ()
         if buffer is None:
-            raise self.damaged(f"lacks the external buffer {tensor.external} of tensor {tensor.name!r}")
+            raise self.damaged(
+                f"the file lacks the external buffer {tensor.external} of tensor {tensor.name!r}"
+            )
         name = groups[self.index(buffer.group, "external buffer group", groups)].name or ""
         if buffer.packing:
             raise UnsupportedOp(
-                f"its data in {name!r} have the packing {buffer.packing!r}, which is not supported",
+                f"the data in {name!r} have the packing {buffer.packing!r}, which xdlc does not support",
                 where=tensor.where,
                 fix="convert the model with its weights inside the file",
             )

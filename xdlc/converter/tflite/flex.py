@@ -35,13 +35,13 @@ def node_attributes(data: Any, where: str) -> dict[str, Any]:
         node_def.ParseFromString(data.encode() if isinstance(data, str) else data)
     except (DecodeError, TypeError) as error:
         fix = "get the file again: it is damaged"
-        raise ModelError("its options are not a NodeDef", where=where, fix=fix) from error
+        raise ModelError("the options of the operator are not a NodeDef", where=where, fix=fix) from error
 
     def function(_: Any) -> Any:
         raise UnsupportedOp(
-            "runs a TensorFlow function, which is not in a TFLite file",
+            "the operator runs a TensorFlow function, which is not in a TFLite file",
             where=where,
-            fix="convert the SavedModel that the file was made from",
+            fix="convert the SavedModel from which the file was made",
         )
 
     return attributes(

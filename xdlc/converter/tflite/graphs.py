@@ -66,9 +66,9 @@ class Graphs:
         file = self._file
         file.index(index, "sub-graph", file.tensors)
         if index in self._open:
-            raise file.damaged(f"has sub-graph {index}, which is recursive")
+            raise file.damaged(f"the model has sub-graph {index}, which is recursive")
         if len(self._open) >= DEPTH:
-            raise file.damaged(f"has sub-graphs nested more than {DEPTH} deep")
+            raise file.damaged(f"the model has sub-graphs nested more than {DEPTH} deep")
         if index not in self._made:
             self._open.add(index)
             self._made[index] = self._read(index)
@@ -86,7 +86,9 @@ class Graphs:
             nodes.append(node)
             size += 1 + inner
             if size > self._most:
-                raise file.damaged(f"runs more than {self._most} operators from sub-graph {index} on")
+                raise file.damaged(
+                    f"the model runs more than {self._most} operators from sub-graph {index} on"
+                )
         written = {name for node in nodes for name in node.outputs}
         constants = {}
         for tensor in tensors:
@@ -129,7 +131,7 @@ class Graphs:
         if options_type is not None and options is not None:
             if not isinstance(options, options_type):
                 raise self._file.damaged(
-                    f"has {options.__class__.__name__} at operator {position}, {type}: "
+                    f"the model has {options.__class__.__name__} at operator {position}, {type}: "
                     f"{options_type.__name__} are its options"
                 )
             for field in options.FIELDS:

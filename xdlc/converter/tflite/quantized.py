@@ -76,7 +76,7 @@ def stored_value(g: Operators, value: Value, tensor: TensorInfo) -> Value:
         return value
     if quantization.scales.size > 1:
         raise UnsupportedOp(
-            f"it rounds its result to {quantization.scales.size} scales; QNN rounds to one scale",
+            f"the operator rounds the result to {quantization.scales.size} scales; QNN rounds to one scale",
             fix="convert the model with one scale for each activation",
         )
     if tensor.dtype == np.int32:
@@ -130,7 +130,7 @@ def _zeros(quantization: Quantization, dtype: np.dtype[Any]) -> Any:
     zeros = quantization.zero_points.astype(dtype)
     if (zeros.astype(np.int64) != quantization.zero_points).any():
         raise ModelError(
-            f"a zero point of {quantization.zero_points.reshape(-1)[0]} is out of the range of {dtype}",
+            f"a zero point of {quantization.zero_points.reshape(-1)[0]} is outside the range of {dtype}",
             fix="convert the model again: the quantization parameters do not fit the tensor",
         )
     return zeros

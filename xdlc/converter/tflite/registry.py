@@ -97,7 +97,7 @@ def _of_parts(function: HandlerFunction, node: Node, g: Operators) -> list[Any]:
     """
     if node.type not in _PARTWISE:
         raise node.problem(
-            "complex values are not supported",
+            "xdlc does not support complex values",
             "export the model with real and imaginary parts as separate tensors",
         )
     operands: list[Any] = node.inputs
@@ -121,7 +121,7 @@ def activated(node: Node, g: Operators, value: Value, activation: int, tensor: T
         g.context.diagnostics.notices.append(notice)
         return value
     if activation not in _CLIPS:
-        raise node.problem(f"fused activation {activation} is not supported")
+        raise node.problem(f"xdlc does not support fused activation {activation}")
     low, high = _CLIPS[activation]
     given = tensor.quantization
     if given is not None and is_stored(tensor) and is_implied(given, tensor.dtype, low, high):

@@ -93,7 +93,9 @@ def layout(table: Any, shape: Sequence[int], where: str) -> Layout:
     def check(fits: bool, problem: str) -> None:
         if not fits:
             raise ModelError(
-                f"its sparse form has {problem}", where=where, fix="get the file again: it is damaged"
+                f"the sparse form of the tensor has {problem}",
+                where=where,
+                fix="get the file again: it is damaged",
             )
 
     order, blocks = list(table.traversal_order or ()), list(table.block_map or ())
@@ -228,14 +230,14 @@ class TensorInfo:
         dtype = DTYPES.get(self.type)
         if self.type in OTHERS:
             raise UnsupportedOp(
-                f"is of type {OTHERS[self.type]}, which a DLC cannot hold",
+                f"the tensor has type {OTHERS[self.type]}, which a DLC cannot hold",
                 where=self.where,
                 fix="cut the graph after the operators on it, or convert a model without these operators",
                 code="XD405",
             )
         if dtype is None:
             raise ModelError(
-                f"is of type {self.type}, which TFLite does not define",
+                f"the tensor has type {self.type}, which TFLite does not define",
                 where=self.where,
                 fix="get the file again: it is damaged",
             )
@@ -252,7 +254,7 @@ class TensorInfo:
         try:
             return from_numpy(self.dtype)
         except TypeError as error:
-            problem = f"is of a type that a DLC cannot hold: {error}"
+            problem = f"the tensor has a type that a DLC cannot hold: {error}"
             fix = "cut the graph after the operators on it, or convert the model with other types"
             raise UnsupportedOp(problem, where=self.where, fix=fix) from error
 
@@ -293,11 +295,13 @@ def read_quantization(table: Any, shape: Sequence[int], where: str) -> Quantizat
         return None
     zeros = np.asarray(table.zero_point or (0,), np.int64)
     if zeros.size not in (1, scales.size) or not np.isfinite(scales).all() or (scales < 0).any():
-        raise ModelError(f"has {scales.size} scales, but {zeros.size} zero points", where=where, fix=_CONVERT)
+        raise ModelError(
+            f"the tensor has {scales.size} scales, but {zeros.size} zero points", where=where, fix=_CONVERT
+        )
     axis = table.quantized_dimension if scales.size > 1 and len(shape) > 1 else 0  # biases may state another
     if scales.size > 1 and not (0 <= axis < len(shape) and shape[axis] == scales.size):
         raise ModelError(
-            f"has {scales.size} scales along axis {axis} of {list(shape)}",
+            f"the tensor has {scales.size} scales along axis {axis} of {list(shape)}",
             where=where,
             fix=_CONVERT,
         )
@@ -326,14 +330,16 @@ def read_blocks(
             grid[axis] = size
     fits = len(grid) == len(shape) and math.prod(grid) == scales.size and scales.size
     if not fits or any(not part or dim % part for dim, part in zip(shape, grid, strict=True)):
-        raise ModelError(f"has scales {list(scales.shape)} for {list(shape)}", where=where, fix=_CONVERT)
+        raise ModelError(
+            f"the tensor has scales {list(scales.shape)} for {list(shape)}", where=where, fix=_CONVERT
+        )
     scales = scales.astype(np.float32).reshape(grid)
     if not np.isfinite(scales).all() or (scales < 0).any():
-        raise ModelError("has a scale that is not a positive number", where=where, fix=_CONVERT)
+        raise ModelError("the tensor has a scale that is not a positive number", where=where, fix=_CONVERT)
     zeros = np.zeros(grid, np.int64)
     if zero_points is not None:
         if zero_points.dtype.kind != "i" or zero_points.size not in (1, scales.size):
-            raise ModelError(f"has {zero_points.size} zero points", where=where, fix=_CONVERT)
+            raise ModelError(f"the tensor has {zero_points.size} zero points", where=where, fix=_CONVERT)
         held = zero_points.astype(np.int64)
         zeros = np.broadcast_to(held.reshape(grid if held.size > 1 else [1] * len(grid)), grid).copy()
     scales = np.where(scales > 0, scales, scales.max() or 1).astype(np.float32)
@@ -342,7 +348,11 @@ def read_blocks(
         return Quantization(scales.reshape(-1), zeros.reshape(-1), *several)
     blocked = [axis for axis in several if grid[axis] < shape[axis]] or [len(shape) - 1]
     if len(blocked) > 1:
-        raise ModelError(f"has blocks along axes {blocked}", where=where, fix="export blocks along one axis")
+        raise ModelError(
+            f"the tensor has blocks along axes {blocked}",
+            where=where,
+            fix="export the model with blocks along one axis",
+        )
     for axis, part in enumerate(grid):
         if axis != blocked[0] and part < shape[axis]:
             scales, zeros = (np.repeat(entry, shape[axis] // part, axis) for entry in (scales, zeros))

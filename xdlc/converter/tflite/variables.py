@@ -125,9 +125,9 @@ class _Variables:
                 value = graph.constants.get(node.names[1])
                 if value is None:
                     raise UnsupportedOp(
-                        f"variable {handles[node.names[0]]!r} is computed before the first run",
+                        f"variable {handles[node.names[0]]!r} has a computed initial value",
                         where=self._where,
-                        fix="initialize it with a constant",
+                        fix="initialize the variable with a constant",
                     )
                 self._start[handles[node.names[0]]] = value
 
@@ -176,9 +176,11 @@ class _Variables:
             elif name in self._start:
                 self._constants[read] = self._start[name]
             else:
-                fix = "initialize it in the model's initializer"
+                fix = "initialize the variable in the model's initializer"
                 raise ModelError(
-                    f"reads variable {name!r}, which no operator sets", where=self._where, fix=fix
+                    f"the operator reads variable {name!r}, which no operator sets",
+                    where=self._where,
+                    fix=fix,
                 )
         return self._current[name]
 
@@ -197,6 +199,6 @@ class _Variables:
             raise UnsupportedOp(
                 f"variable {name!r} starts with {array.size} different values, which a DLC cannot hold",
                 where=self._where,
-                fix="make it an input of the model",
+                fix="make the variable an input of the model",
             )
         return array.tolist()

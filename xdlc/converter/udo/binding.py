@@ -92,11 +92,11 @@ def _misfit(slot: Slot) -> Issue | None:
         return None if not definition.mandatory else _omitted(place)
     if definition.is_static and not value.is_static:
         return Issue(
-            f"the model computes {place}, but the definition needs static data",
+            f"the definition needs static data for {place}, but the model computes this input",
             "remove IsStaticTensor (JSON: static) from the definition, or make the input constant",
         )
     if not value.ranked:
-        return Issue(f"the number of axes of {place} is unknown", bind_dims())
+        return Issue(f"the model does not state the number of axes of {place}", bind_dims())
     if value.bits is not None:
         return Issue(
             f"{place} holds integers of {value.bits} bits", "store the integers in 8 bits in the model"
@@ -118,13 +118,13 @@ def _misfit(slot: Slot) -> Issue | None:
 
 
 def _omitted(place: str) -> Issue:
-    return Issue(f"{place} is missing, but it is mandatory", OPTIONAL)
+    return Issue(f"{place} is mandatory, but missing", OPTIONAL)
 
 
 def _missing(index: int, entry: TensorDef, attributes: Mapping[str, Any]) -> Issue:
     if entry.name in attributes:
         return Issue(
-            f"input {index} ({entry.name!r}) is an attribute of the node, not an input",
+            f"input {index} ({entry.name!r}) is an attribute of the node, but an input in the definition",
             f"make {entry.name!r} a parameter of the definition",
         )
     return _omitted(f"input {index} ({entry.name!r})")

@@ -77,7 +77,8 @@ def _params(custom: Udo, node: SourceNode) -> Mapping[str, Any]:
         raise
     except Exception as error:  # the user's code may raise anything
         issue = Issue(
-            f"its parameters cannot be read: {type(error).__name__}: {error}", "correct parse_params"
+            f"the parameters of the node cannot be read: {type(error).__name__}: {error}",
+            "correct parse_params",
         )
         raise_issues(custom, [issue])
         raise
@@ -124,7 +125,7 @@ def _dims(result: InferredOutput) -> tuple[int, ...]:
 def _value(builder: Builder, custom: Udo, tensor: Tensor, result: InferredOutput) -> Value:
     tensor.dynamic_axes = tuple(axis for axis, size in enumerate(result.shape) if size is None)
     if result.wanted is not result.dtype:
-        why = f"{full_name(custom)} outputs {result.dtype.name}, the model has {result.wanted.name}"
+        why = f"{full_name(custom)} outputs {result.dtype.name}, but the model has {result.wanted.name}"
         open_axes = tensor.dynamic_axes
         tensor = builder.emit("Cast", [tensor], tensor.shape, result.wanted, why=why)
         tensor.dynamic_axes = open_axes

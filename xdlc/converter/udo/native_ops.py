@@ -67,7 +67,7 @@ def replace_native(model: Model, custom: UdoSet) -> tuple[list[Udo], list[XdlcEr
             inputs, wrong = with_defaults(replacement.definition, op.name, op.inputs, params)
             problems += [
                 UnsupportedOp(
-                    f"{full_name(replacement)} cannot replace it: {text}",
+                    f"{full_name(replacement)} cannot replace this op: {text}",
                     where=f"graph {graph.name!r}: op {op.name!r} ({op.type})",
                     fix=fix,
                     node=op.name,
@@ -147,7 +147,7 @@ def _sides(what: str, places: tuple[TensorDef, ...], tensors: tuple[Tensor | Non
     repeats = bool(places) and places[-1].repeated
     if len(tensors) > len(places) and not repeats:
         yield Issue(
-            f"it has {len(tensors)} {what}s, the definition has {len(places)}",
+            f"the op has {len(tensors)} {what}s, but the definition has {len(places)}",
             f"define the {what}s that QNN's operation has",
         )
     for index, place in enumerate(places):
@@ -215,5 +215,5 @@ def rename_package(model: ir.Model, name: str, notices: list[str]) -> None:
                 count += 1
     notices.append(
         f"{count} op(s) have package {name!r} instead of {ir.NATIVE_PACKAGE!r}: they need a runtime that "
-        "loads this package, and xdlc quantizes, runs and prepares them without own rules"
+        "loads this package, and xdlc has no rules of its own for them"
     )

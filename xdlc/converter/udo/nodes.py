@@ -207,8 +207,8 @@ class UdoNodes:
         if spared and (node.domain, node.type) not in self._noticed:
             self._noticed.add((node.domain, node.type))
             self._context.diagnostics.notices.append(
-                f"{full_name(spared[0])} matches the {node.type} of the model's own domain; xdlc's mapping "
-                f"stays for {node.type} of {node.domain or 'ONNX'}"
+                f"{full_name(spared[0])} matches the {node.type} of the model's own domain; xdlc still "
+                f"converts {node.type} of {node.domain or 'ONNX'} itself"
             )
 
     def _note_preceded(self, udo: Udo, node: Node) -> None:
@@ -216,7 +216,7 @@ class UdoNodes:
         if key not in self._noticed:
             self._noticed.add(key)
             self._context.diagnostics.notices.append(
-                f"{full_name(udo)} matches {node.type} nodes and replaces xdlc's own mapping"
+                f"{full_name(udo)} matches {node.type} nodes and replaces xdlc's own conversion"
             )
 
     def _chosen(self, candidates: Sequence[Udo], source: SourceNode, node: Node) -> Udo | None:
@@ -275,7 +275,7 @@ def _accepts(udo: Udo, source: SourceNode) -> bool:
     except XdlcError:
         raise
     except Exception as error:  # the user's code may raise anything
-        issue = Issue(f"accepts fails: {type(error).__name__}: {error}", "correct it")
+        issue = Issue(f"accepts fails: {type(error).__name__}: {error}", "correct the function accepts")
         raise_issues(udo, [issue])
         return False
 
@@ -289,8 +289,8 @@ def _tensors(node: Node) -> list[Value | None]:
     for index, value in enumerate(node.inputs):
         if value is not None and not isinstance(value, Value):
             raise node.problem(
-                f"input {index} is a sequence or an optional, but UDOs need tensors",
-                "take the sequence apart in the model",
+                f"input {index} is a sequence or an optional, but a UDO needs tensors",
+                "replace the sequence by tensors in the model",
             )
     return list(node.inputs)
 

@@ -136,7 +136,7 @@ def _result(
     dtype = stated[0][1] if stated else _usual(place, source, view)
     clash = _clash(place, source, dtype, stated)
     if dtype is None or clash:
-        return Issue(f"{name} {clash}", "correct the data type, or state it in the definition")
+        return Issue(f"{name} {clash}", "correct the data type, or write this type in the definition")
     guess = _guess(name, place, dtype) if source.dtype is None and not stated else ""
     return InferredOutput(shape, dtype, source.dtype or dtype, order, guess)
 
@@ -301,7 +301,7 @@ def _claim(by: str, function: Source, view: OpView, count: int, issues: list[Iss
         issues.append(Issue(f"{by} returns {results!r}", "return a TensorSpec for each output, or None"))
         return None
     if len(results) != count:
-        issues.append(Issue(f"{by} returns {len(results)} outputs, the op has {count}", f"correct {by}"))
+        issues.append(Issue(f"{by} returns {len(results)} outputs, but the op has {count}", f"correct {by}"))
         return None
     return by, [_known(spec) for spec in results]
 

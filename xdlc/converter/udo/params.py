@@ -137,7 +137,7 @@ def _missing(name: str, several: Sequence[str]) -> Issue:
         )
     return Issue(
         f"the node has no attribute {name!r}, a mandatory parameter",
-        f"set it in the model, or state a default of parameter {name!r} and make it optional",
+        f"set the attribute in the model, or make parameter {name!r} optional with a default",
     )
 
 

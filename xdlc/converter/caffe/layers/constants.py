@@ -30,17 +30,17 @@ def _dummy_data(node: Node, g: Operators) -> list[Value]:
     sizes = [own.scalars(name) for name in ("num", "channels", "height", "width")]
     shapes: list[Sequence[object]] = [shape.scalars("dim") for shape in own.messages("shape")]
     if len({len(each) for each in sizes}) > 1 or (shapes and sizes[0]):
-        raise misfit("needs equal numbers of num, channels, height and width, without a shape")
+        raise misfit("the layer needs equal numbers of num, channels, height and width, without a shape")
     shapes += zip(*sizes, strict=True)
     fillers = [_filled(filler) for filler in own.messages("data_filler")] or [0.0]
     if len(shapes) not in (1, count) or len(fillers) not in (1, count):
-        raise misfit(f"has {len(shapes)} shapes and {len(fillers)} fillers, but {count} tops")
+        raise misfit(f"the layer has {len(shapes)} shapes and {len(fillers)} fillers, but {count} tops")
     blobs = []
     for index, name in enumerate(node.outputs):
         dims = shapes[index % len(shapes)]
         shape = [size for size in dims if isinstance(size, int) and size > 0]
         if len(shape) != len(dims):
-            raise misfit("states a shape whose sizes are not positive integers")
+            raise misfit("the layer has a shape whose sizes are not positive integers")
         check_shape(name, shape, FLOAT32)
         g.builder.check_table(*shape)
         blobs.append(full(g, shape, fillers[index % len(fillers)], FLOAT32))
@@ -50,7 +50,9 @@ def _dummy_data(node: Node, g: Operators) -> list[Value]:
 def _filled(filler: Message) -> float:
     (kind, *_), (value, *_) = filler.scalars("type") or ["constant"], filler.scalars("value") or [0]
     if kind != "constant":
-        raise UnsupportedOp(f"random fillers ({kind}) are not supported", fix="make the layer an Input layer")
+        raise UnsupportedOp(
+            f"random fillers ({kind}) are not supported", fix="change the type of the layer to Input"
+        )
     if isinstance(value, str):
-        raise misfit("states a data_filler value that is not a number")
+        raise misfit("the value of data_filler is not a number")
     return float(np.float32(value))

@@ -45,7 +45,7 @@ def _prior_box(node: Node, g: Operators) -> Value:
     given, p = bottoms(node, 1, 2, rank=4), params(node, "prior_box_param")
     x, image, sizes = given[0], given[-1], _box_sizes(p)
     if image.rank != 4:
-        raise misfit(f"has an image of {image.rank} axes instead of 4")
+        raise misfit(f"the image of the layer has {image.rank} axes instead of 4")
     rows, columns = x.shape[2:]
     g.builder.check_table(rows, columns, len(sizes), 8)
     height, width = _pair(p, "img", "img_size", (image.shape[2], image.shape[3]))
@@ -64,7 +64,7 @@ def _prior_box(node: Node, g: Operators) -> Value:
         )
     variance = p.numbers("variance", above=0) or [0.1]
     if len(variance) not in (1, 4):
-        raise misfit(f"states {len(variance)} variances instead of one or four")
+        raise misfit(f"the layer has {len(variance)} variances instead of 1 or 4")
     variances = np.broadcast_to(variance, corners.shape)
     both = np.stack([corners.reshape(-1), variances.reshape(-1)])[None].astype(np.float32)
     return g.builder.const(both)
@@ -74,10 +74,12 @@ def _box_sizes(p: Params) -> list[tuple[float, float]]:
     """Return width and height of the boxes of a cell."""
     least, most, extra = (p.numbers(name, above=0) for name in ("min_size", "max_size", "aspect_ratio"))
     if max(len(least), len(most), len(extra)) > _MOST:
-        raise misfit(f"states more than {_MOST} sizes or aspect ratios")
+        raise misfit(f"the layer has too many sizes or aspect ratios; xdlc supports at most {_MOST}")
     rises = all(small < large for small, large in zip(least, most, strict=False))
     if not least or len(most) not in (0, len(least)) or not rises:
-        raise misfit(f"states min_size {least} and max_size {most}: each max_size must exceed its min_size")
+        raise misfit(
+            f"the layer has min_size {least} and max_size {most}: each max_size must exceed its min_size"
+        )
     ratios, flips = [1.0], p.flag("flip", True)
     for ratio in extra:
         if all(abs(ratio - earlier) >= 1e-6 for earlier in ratios):
@@ -97,7 +99,7 @@ def _pair(p: Params, stem: str, both: str, default: tuple[float, float]) -> tupl
     if not p.has(both, *parts):
         return default
     if p.has(both) and p.has(*parts):
-        raise misfit(f"states {both}, which excludes {parts[0]} and {parts[1]}")
+        raise misfit(f"the layer has {both}, and {parts[0]} or {parts[1]}: remove one")
     height, width = (p.number(both if p.has(both) else part, above=0) for part in parts)
     return height, width
 
@@ -129,7 +131,7 @@ def _detection_output(node: Node, g: Operators) -> Value:
     labels = [label for label in range(classes) if label != background]
     most, keep = params(node, f"{_OWN}.nms_param").integer("top_k", -1), p.integer("keep_top_k", -1)
     if not labels or not most or not keep:
-        raise misfit("keeps no box: top_k or keep_top_k is 0, or the background is the only class")
+        raise misfit("the layer keeps no box: top_k or keep_top_k is 0, or the background is the only class")
     boxes = _decoded(p, g, reshape(g, loc, (images, count, sets, 4)), prior)
     scores = permuted(g, reshape(g, conf, (images, count, classes)), (0, 2, 1))
     scores = g("Gather", [scores, vector(g, labels)], axis=1)  # [images, labels, count]
@@ -164,7 +166,7 @@ def _suppressed(node: Node, g: Operators, boxes: Value, scores: Value) -> Value:
     overlap, eta = nms.number("nms_threshold", 0.3), nms.number("eta", 1.0)
     threshold = params(node, _OWN).number("confidence_threshold", LOWEST)
     if overlap < 0 or not 0 < eta <= 1:
-        raise misfit(f"needs nms_threshold >= 0 and 0 < eta <= 1, not {overlap:g} and {eta:g}")
+        raise misfit(f"the layer needs nms_threshold >= 0 and 0 < eta <= 1, but has {overlap:g} and {eta:g}")
     if eta < 1 and overlap > 0.5:
         return adaptively_kept_scores(g, boxes, scores, overlap, threshold, eta)
     x1, y1, x2, y2 = unstack(g, boxes, 4, 2)  # boxes turned round have no area, and hide none
@@ -178,7 +180,7 @@ def _decoded(p: Params, g: Operators, loc: Value, prior: Value) -> Value:
     code, rows = p.word("code_type", _CODES, "CORNER"), prior.shape[1]
     encoded = p.flag("variance_encoded_in_target", False)
     if rows == 1 and not encoded:
-        raise misfit("boxes without variances are not supported")
+        raise misfit("xdlc does not support boxes without variances")
     stored = unstack(g, reshape(g, prior, (rows, loc.shape[1], 1, 4)), rows, 0)
     low, high = split(g, stored[0], [2, 2], 2)
     size = g("Sub", [high, low])
@@ -229,7 +231,7 @@ def _regions(node: Node, g: Operators) -> tuple[Value, Value]:
     """Return features [N, C, H, W] and regions [R, 5]: image, x1, y1, x2, y2."""
     x, rois = bottoms(node, 2, rank=4)
     if not rois.rank or rois.size != 5 * rois.shape[0]:
-        raise misfit(f"has regions {list(rois.shape)} instead of [R, 5]")
+        raise misfit(f"the regions of the layer have shape {list(rois.shape)} instead of [R, 5]")
     return x, reshape(g, rois, (rois.shape[0], 5))
 
 
@@ -254,7 +256,9 @@ def _position_sensitive(node: Node, g: Operators) -> Value:
     images, channels, height, width = x.shape
     count = rois.shape[0]
     if channels != depth * size * size:
-        raise misfit(f"requires {depth} x {size} x {size} channels, but the bottom is {list(x.shape)}")
+        raise misfit(
+            f"the layer requires {depth} x {size} x {size} channels, but its bottom is {list(x.shape)}"
+        )
     image, corners = split(g, rois, [1, 4], 1)
     ends = g.builder.const(np.asarray([0, 0, 1, 1], np.float32))  # a box has its last pixel
     corners = g("Mul", [g("Add", [_rounded(g, corners), ends]), number(g, corners, scale)])
@@ -341,7 +345,7 @@ def _proposal(node: Node, g: Operators) -> list[Value]:
 def _anchors(g: Operators, base: float, ratios: list[float], scales: list[float]) -> Array:
     """Return anchors [ratios * scales, 4], as py-faster-rcnn's generate_anchors.py."""
     if not 0 < min(base, *ratios, *scales) <= max(base, *ratios, *scales) <= 1e6:
-        raise misfit("needs a base_size, ratios and scales above 0 and at most 1000000")
+        raise misfit("the layer needs a base_size, ratios and scales above 0 and at most 1000000")
     g.builder.check_table(len(ratios), len(scales), 4)
     widths = np.round(np.sqrt(base * base / np.asarray(ratios)))
     sides = np.stack([widths, np.round(widths * ratios)], axis=-1)
@@ -372,10 +376,10 @@ def _proposals(
         raise misfit(f"has {shapes}, which do not fit {count} anchors (ratios x scales)")
     if images != 1:
         fix = f"convert with {spell('batch', 1)}"
-        raise UnsupportedOp(f"proposals of {images} images are not supported", fix=fix)
+        raise UnsupportedOp(f"xdlc supports proposals of 1 image, not of {images}", fix=fix)
     if not 0 < stride < 1e6 or overlap < 0 or not 0 <= least < 1e9:
         raise misfit(
-            f"has feat_stride {stride:g}, min_size {least:g}, nms_thresh {overlap:g}: one is not valid"
+            f"one of feat_stride {stride:g}, min_size {least:g} and nms_thresh {overlap:g} is not valid"
         )
     total = rows * columns * count
     g.builder.check_table(total + after, 8)

@@ -62,7 +62,7 @@ def _log(g: Operators, x: Value, p: Params) -> Value:
 def _log_of_base(p: Params) -> float:
     base = p.number("base", -1.0)
     if base != -1.0 and base <= 0:
-        raise misfit(f"base must be -1 or above 0, but is {base:g}")
+        raise misfit(f"the base must be -1 or above 0, but is {base:g}")
     return 1.0 if base == -1.0 else math.log(base)
 
 
@@ -70,7 +70,7 @@ def _dropout(g: Operators, x: Value, p: Params) -> Value:
     """Return ``x``; without ``scale_train`` of forks, scale it by the kept ratio."""
     ratio = p.number("dropout_ratio", 0.5)
     if p.flag("sample_weights_test", False):
-        raise misfit("sample_weights_test, which drops elements at inference, is not supported")
+        raise misfit("xdlc does not support sample_weights_test, which drops elements at inference")
     return x if p.flag("scale_train", True) else _affine(g, x, 1 - ratio, 0.0)
 
 
@@ -117,7 +117,7 @@ def prelu(node: Node, g: Operators) -> Value:
     """Multiply negative values by a slope, per channel or shared."""
     (x,) = bottoms(node, 1)
     if x.rank < 2:
-        raise misfit(f"a bottom of {x.rank} axes has no channels (axis 1)")
+        raise misfit(f"the layer needs channels (axis 1), but its bottom has {x.rank} axes")
     channels = 1 if params(node, "prelu_param").flag("channel_shared", False) else x.shape[1]
     (slope,) = weights(node, g, [channels])
     return g("PRelu", [x, reshape(g, slope, (channels, *[1] * (x.rank - 2)))])
@@ -134,11 +134,11 @@ def eltwise(node: Node, g: Operators) -> Value:
     factors = p.numbers("coeff")
     shapes = [list(operand.shape) for operand in operands]
     if any(shape != shapes[0] for shape in shapes):
-        raise misfit(f"bottoms must have one shape, but have {shapes}")
+        raise misfit(f"the bottoms of the layer must have one shape, but have {shapes}")
     if len(factors) not in (0, len(operands)):
-        raise misfit(f"has {len(factors)} values of coeff, but {len(operands)} bottoms")
+        raise misfit(f"the layer has {len(factors)} values of coeff, but {len(operands)} bottoms")
     if factors and operation == "PROD":
-        raise misfit(f"states coeff, which operation {operation} does not support")
+        raise misfit(f"operation {operation} does not support coeff")
     if factors and operation == "MAX":
         g.context.diagnostics.notices.append(f"{g.context.place(node)}: coeff has no effect on a maximum")
         factors = []
@@ -160,7 +160,7 @@ def axpy(node: Node, g: Operators) -> Value:
     shape = x.shape
     if len(shape) < 2 or a.shape[:2] != shape[:2] or a.size != math.prod(shape[:2]) or y.shape != shape:
         shapes = [list(each.shape) for each in (a, x, y)]
-        raise misfit(f"bottoms must be [N, C] and twice [N, C, H, W], but are {shapes}")
+        raise misfit(f"the bottoms of the layer must be [N, C] and twice [N, C, H, W], but are {shapes}")
     return g("Add", [g("Mul", [reshape(g, a, (*shape[:2], *[1] * (len(shape) - 2))), x]), y])
 
 
@@ -177,7 +177,7 @@ def scale(node: Node, g: Operators) -> Value:
     covered_shape = shape[first:end]
     if end > len(shape) or (others and others[0].shape != covered_shape):
         source = f"a second bottom of {list(others[0].shape)}" if others else f"num_axes {count}"
-        raise misfit(f"{source} from axis {axis} on does not fit {list(shape)}")
+        raise misfit(f"{source} does not fit a bottom {list(shape)} from axis {axis} on")
     has_terms = is_scale and p.flag("bias_term", False)
     operands = [*others, *weights(node, g, *[covered_shape] * ((not others) + has_terms))]
     for type, operand in zip(("Mul", "Add") if is_scale else ("Add",), operands, strict=False):

@@ -47,7 +47,7 @@ def bn(node: Node, g: Operators) -> Value:
     (x,), p = bottoms(node, 1), params(node, "bn_param")
     mode = p.word("bn_mode", {"LEARN": 0, "INFERENCE": 1}, "INFERENCE")
     if x.rank < 2:
-        raise misfit(f"a bottom of {x.rank} axes has no channels (axis 1)")
+        raise misfit(f"the layer needs channels (axis 1), but its bottom has {x.rank} axes")
     channels, count = x.shape[1], 2 if p.has("bn_mode") or node.message.blobs == 2 else 4
     factor, term, *statistics = weights(node, g, *[[channels]] * count)
     if statistics:
@@ -120,7 +120,7 @@ def normalize(node: Node, g: Operators) -> Value:
     across, is_shared = p.flag("across_spatial", True), p.flag("channel_shared", True)
     epsilon, shape = p.number("eps", 1e-10), x.shape
     if len(shape) < 2:
-        raise misfit(f"a bottom of {len(shape)} axes has no channels (axis 1)")
+        raise misfit(f"the layer needs channels (axis 1), but its bottom has {len(shape)} axes")
     (factor,) = weights(node, g, [1] if is_shared else [shape[1]])
     if not across and epsilon > 0:  # added by a channel of its root, as sums of squares overflow half floats
         rest = [0] * (len(shape) - 2)

@@ -40,7 +40,7 @@ def _recurrent(node: Node, g: Operators) -> list[Value]:
     if not fits or any(static.shape[:1] != (batch,) for static in statics):
         shapes = [list(blob.shape) for blob in blobs]
         expected = f"[T, N, ...], [T, N], perhaps a static [N, ...], and states [1, N, {units}]"
-        raise misfit(f"has bottoms {shapes} instead of {expected}")
+        raise misfit(f"the layer has bottoms {shapes} instead of {expected}")
 
     rows, widths = (4 if is_lstm else 1) * units, [math.prod(x.shape[2:])]
     widths += [static.size // batch for static in statics]
@@ -83,8 +83,8 @@ def _steps(node: Node, g: Operators, operands: Sequence[Value], states: Sequence
     rows = g("Concat", [total, g("Unsqueeze", [cont, vector(g, [2])])], axis=2)
     if not cont.is_static and x.shape[0] > g.unroll_loops:
         g.context.diagnostics.notices.append(
-            f"{node.own_name!r} reads {node.names[1]!r} at every step, on the host: fix it with "
-            f"{spell('set_inputs')} if a sequence is one run (0 at the first step, else 1), or unroll the "
+            f"{node.own_name!r} reads {node.names[1]!r} at every step, on the host. Set this input with "
+            f"{spell('set_inputs')} if each run is one sequence (0 at the first step, else 1), or unroll the "
             f"steps with {spell('unroll_loops')} {x.shape[0]}"
         )
 
@@ -115,6 +115,6 @@ def _lstm_unit(node: Node, g: Operators) -> list[Value]:
     units = cell.shape[-1]
     if cell.shape != (1, *cont.shape[1:], units) or gates.shape != (*cell.shape[:2], 4 * units):
         shapes = [list(each.shape) for each in (cell, gates, cont)]
-        raise misfit(f"has bottoms {shapes} instead of [1, N, H], [1, N, 4 H] and [1, N]")
+        raise misfit(f"the layer has bottoms {shapes} instead of [1, N, H], [1, N, 4 H] and [1, N]")
     keep = reshape(g, cont, (*cell.shape[:2], 1))
     return _lstm_step(g, gates, g("Mul", [cell, keep]))[::-1]

@@ -22,7 +22,7 @@ def _arg_max(node: Node, g: Operators) -> Value:
     axis = node.axis(p.integer("axis", 1), x.rank) if has_axis else 1
     lying = x if has_axis or not x.rank else reshape(g, x, (x.shape[0], x.size // x.shape[0]))
     if not lying.rank or count > lying.shape[axis]:
-        raise misfit(f"cannot select {count} elements along axis {axis} of {list(lying.shape)}")
+        raise misfit(f"the layer cannot select {count} elements along axis {axis} of {list(lying.shape)}")
     if count == 1:
         values = g("ReduceMax", [lying, vector(g, [axis])], keepdims=1)
         places = g("ArgMax", [lying], axis=axis, keepdims=1, select_last_index=1)

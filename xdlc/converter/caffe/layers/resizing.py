@@ -18,7 +18,7 @@ from xdlc.ir.dtype import FLOAT32, INT32
 def _resized(g: Operators, x: Value, size: Sequence[int], transform: str, mode: str = "linear") -> Value:
     """Return an image [N, C, H, W] after a canonical Resize."""
     if len(size) != 2 or min(size) < 1:
-        raise misfit(f"cannot resize {list(x.shape)} to {list(size)}")
+        raise misfit(f"the layer cannot resize {list(x.shape)} to {list(size)}")
     if tuple(size) == x.shape[2:]:
         return x
     given = {"coordinate_transformation_mode": transform, "nearest_mode": "floor", "mode": mode}
@@ -32,7 +32,9 @@ def _interp(node: Node, g: Operators) -> Value:
     begin, end = (p.integer(name, 0) for name in ("pad_beg", "pad_end"))
     sizes = [size + begin + end for size in x.shape[2:]]
     if max(begin, end) > 0 or min(sizes) < 1:
-        raise misfit(f"pads by {begin} and {end}, which must be 0 or less to crop {list(x.shape)}")
+        raise misfit(
+            f"the layer pads by {begin} and {end}, but must pad by 0 or less to crop {list(x.shape)}"
+        )
     if begin or end:
         ends = [size + end for size in x.shape[2:]]
         x = g("Slice", [x, vector(g, [-begin] * 2), vector(g, ends), vector(g, [2, 3])])
@@ -40,7 +42,7 @@ def _interp(node: Node, g: Operators) -> Value:
         sizes = list(like[0].shape[2:])
     elif p.has("shrink_factor", "zoom_factor"):
         if p.has("height", "width"):
-            raise misfit("states a size and a factor: remove one")
+            raise misfit("the layer has a size and a factor: remove one")
         shrink, zoom = (p.integer(f"{name}_factor", 1, least=1) for name in ("shrink", "zoom"))
         sizes = [(size - 1) // shrink * zoom + 1 for size in sizes]
     else:
@@ -57,7 +59,7 @@ def _interpolated(node: Node, g: Operators) -> Value:
         factor = p.number("scale_factor", 1.0, above=0)
         return _resized(g, x, [int(size * factor) for size in old], transform)
     if p.has("scale_factor"):
-        raise misfit("states dst_h or dst_w, and scale_factor: remove one")
+        raise misfit("the layer has dst_h or dst_w, and scale_factor: remove one")
     sizes = [p.integer(name, size, least=1) for name, size in zip(("dst_h", "dst_w"), old, strict=True)]
     return _resized(g, x, sizes, transform)
 
@@ -101,7 +103,7 @@ def _unpooled(g: Operators, x: Value, mask: Value, size: Sequence[int]) -> Value
     """Return zeros [N, C, *size] with elements at positions ``y * width + x``."""
     planes, new = math.prod(x.shape[:2]), (*x.shape[:2], *size)
     if mask.shape != x.shape or math.prod(new) < x.size:
-        raise misfit(f"cannot put {list(x.shape)} at the places {list(mask.shape)} of {list(new)}")
+        raise misfit(f"the layer cannot put {list(x.shape)} at the places {list(mask.shape)} of {list(new)}")
     places = reshape(g, cast(g, mask, INT32), (planes, x.size // planes))
     zeros = full(g, (planes, math.prod(size)), 0, FLOAT32)
     made = g("ScatterElements", [zeros, places, reshape(g, x, places.shape)], axis=1)

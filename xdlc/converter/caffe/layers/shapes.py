@@ -21,7 +21,7 @@ def _either_axis(node: Node, name: str, old: str, rank: int) -> int:
     """Return the axis of Concat or Slice, which an older field states too."""
     p = params(node, name)
     if p.has("axis") and p.has(old):
-        raise misfit(f"states axis and {old}, which are the same: remove one")
+        raise misfit(f"the layer has axis and {old}, which mean the same: remove one")
     return node.axis(p.integer(old, least=0) if p.has(old) else p.integer("axis", 1), rank)
 
 
@@ -33,7 +33,7 @@ def _concat(node: Node, g: Operators) -> Value:
         sizes = itertools.zip_longest(first.shape, value.shape)
         if axis >= value.rank or any(a != b for place, (a, b) in enumerate(sizes) if place != axis):
             shapes = f"{list(first.shape)} and {list(value.shape)}"
-            raise misfit(f"joins bottoms along axis {axis}, but {shapes} differ in other axes")
+            raise misfit(f"the layer joins bottoms along axis {axis}, but {shapes} differ in other axes")
     return g("Concat", values, axis=axis) if others else first
 
 
@@ -45,12 +45,15 @@ def _slice(node: Node, g: Operators) -> list[Value]:
     points = params(node, "slice_param").integers("slice_point")
     if not points and (not count or size % count):
         raise ModelError(
-            f"cannot cut {size} elements of axis {axis} into {count} equal parts", fix="set slice_point"
+            f"the layer cannot cut {size} elements of axis {axis} into {count} equal parts",
+            fix="set slice_point to where each part begins",
         )
     ends = [0, *points, size] if points else range(0, size + 1, size // count)
     sizes = [end - start for start, end in itertools.pairwise(ends)]
     if len(sizes) != count or min(sizes) < 1:
-        raise misfit(f"slice_point {points[:16]} does not cut {size} of axis {axis} into {count} tops")
+        raise misfit(
+            f"slice_point {points[:16]} does not cut the {size} elements of axis {axis} into {count} tops"
+        )
     return split(g, x, sizes, axis)
 
 
@@ -64,7 +67,7 @@ def _flatten(node: Node, g: Operators) -> Value:
     (x,), p = bottoms(node, 1), params(node, "flatten_param")
     first, last = (node.axis(p.integer(name, at), x.rank) for name, at in (("axis", 1), ("end_axis", -1)))
     if last < first - 1:
-        raise misfit(f"cannot flatten axes {first} to {last}")
+        raise misfit(f"the layer cannot flatten axes {first} to {last}")
     return reshape(g, x, (*x.shape[:first], math.prod(x.shape[first : last + 1]), *x.shape[last + 1 :]))
 
 
@@ -77,23 +80,23 @@ def _reshape(node: Node, g: Operators) -> Value:
     first = start + x.rank + 1 if start < 0 else start
     last = x.rank if count == -1 else first + count
     if not 0 <= first <= last <= x.rank:
-        raise misfit(f"axis {start} and num_axes {count} do not fit rank {x.rank}")
+        raise misfit(f"axis {start} and num_axes {count} do not fit a bottom of {x.rank} axes")
     if new.count(-1) > 1:
-        raise misfit("states -1 for more than one dimension")
+        raise misfit("only one dimension of the shape may be -1")
     kept = x.shape[first:]
     if 0 in new[len(kept) :]:
-        raise misfit(f"copies (size 0) a dimension that a bottom of rank {x.rank} lacks")
+        raise misfit(f"size 0 copies a dimension that the bottom, of rank {x.rank}, does not have")
     new = [kept[place] if size == 0 else size for place, size in enumerate(new)]
     sizes = [*x.shape[:first], *new, *x.shape[last:]]
     check_shape(node.outputs[0], [max(size, 1) for size in sizes], x.dtype)
     rest = math.prod(max(size, 1) for size in sizes)
     sizes = [x.size // rest if size == -1 else size for size in sizes]
     if math.prod(sizes) != x.size:
-        fix = f"state 0 or -1 instead of a fixed size, or the size of the input with {spell('input_dims')}"
-        raise ModelError(f"cannot reshape {x.size} elements, {list(x.shape)}, to {sizes}", fix=fix)
+        fix = f"write 0 or -1 instead of a fixed size, or set the input's size with {spell('input_dims')}"
+        raise ModelError(f"the layer cannot reshape {x.size} elements, {list(x.shape)}, to {sizes}", fix=fix)
     if x.rank and x.shape[0] > 1 and first == 0 and sizes[:1] == [1] and -1 in new:
         g.context.diagnostics.notices.append(
-            f"{node.own_name!r} (Reshape) states 1 for the batch, so it joins its {x.shape[0]} images"
+            f"{node.own_name!r} (Reshape) has 1 for the batch, so the layer joins {x.shape[0]} images"
         )
     return reshape(g, x, sizes)
 
@@ -110,7 +113,7 @@ def _permute(node: Node, g: Operators) -> Value:
     (x,) = bottoms(node, 1)
     order = params(node, "permute_param").integers("order", least=0)
     if len(set(order)) != len(order) or any(axis >= x.rank for axis in order):
-        raise misfit(f"order {order[:8]} does not permute {x.rank} axes")
+        raise misfit(f"order {order[:8]} does not permute the {x.rank} axes of the bottom")
     return permuted(g, x, [*order, *(axis for axis in range(x.rank) if axis not in order)])
 
 
@@ -120,9 +123,9 @@ def _crop(node: Node, g: Operators) -> Value:
     axes = range(node.axis(p.integer("axis", 2), x.rank), x.rank)
     starts = p.integers("offset", least=0) or [0]
     if len(starts) not in (1, len(axes)):
-        raise misfit(f"has {len(starts)} values of offset, but crops {len(axes)} axes")
+        raise misfit(f"the layer has {len(starts)} values of offset, but crops {len(axes)} axes")
     if like.rank < x.rank:
-        raise misfit(f"cannot cut rank {x.rank} to the size of a bottom of rank {like.rank}")
+        raise misfit(f"the layer cannot cut rank {x.rank} to the size of a bottom of rank {like.rank}")
     starts = starts * (len(axes) // len(starts))
     ends = [start + like.shape[axis] for start, axis in zip(starts, axes, strict=True)]
     if any(end > x.shape[axis] for end, axis in zip(ends, axes, strict=True)):
@@ -148,11 +151,11 @@ def _pad(node: Node, g: Operators) -> Value:
     up, down, left, right = amounts = [p.integer(f"pad_{side}", 0) for side in "udlr"]
     kind = p.word("pad_type", {"CONSTANT": 0, "REPLICATE": 1, "REFLECT": 2}, "CONSTANT")
     if not 2 <= x.rank <= 4:
-        raise misfit(f"pads a bottom of {x.rank} axes")
+        raise misfit(f"the layer pads 2 to 4 axes, but its bottom has {x.rank}")
     if min(amounts) < 0 < max(amounts):
-        raise misfit(f"padding one side and cropping another is not supported: {amounts}")
+        raise misfit(f"xdlc does not support padding one side and cropping another: {amounts}")
     if kind == "REFLECT" and (max(up, down) >= x.shape[-2] or max(left, right) >= x.shape[-1]):
-        raise misfit(f"reflects {amounts} elements, which is too many for {list(x.shape)}")
+        raise misfit(f"the layer reflects {amounts} elements, too many for a bottom {list(x.shape)}")
     zeros = [0] * (x.rank - 2)
     pads = vector(g, [*zeros, up, left, *zeros, down, right])
     mode = {"CONSTANT": "constant", "REPLICATE": "edge", "REFLECT": "reflect"}[kind]
@@ -186,7 +189,7 @@ def _reorg(node: Node, g: Operators) -> Value:
     if p.flag("reverse", False):
         return g("DepthToSpace", [x], blocksize=stride, mode="DCR")
     if h % stride or w % stride:
-        raise misfit(f"stride {stride} does not divide {h} x {w}")
+        raise misfit(f"stride {stride} does not divide an image of {h} x {w}")
     wide = reshape(g, x, (n, c // stride**2, h * stride, w * stride))
     apart = g("SpaceToDepth", [wide], blocksize=stride)
     return reshape(g, apart, (n, c * stride**2, h // stride, w // stride))
@@ -194,7 +197,7 @@ def _reorg(node: Node, g: Operators) -> Value:
 
 def _check_channels(x: Value, group: int) -> None:
     if x.shape[1] % group:
-        raise misfit(f"group {group} does not divide the channels of {list(x.shape)}")
+        raise misfit(f"group {group} does not divide the channels of a bottom {list(x.shape)}")
 
 
 # ------------------------------------------------------------------ rows
@@ -204,13 +207,13 @@ def _check_channels(x: Value, group: int) -> None:
 def _batch_reindex(node: Node, g: Operators) -> Value:
     x, index = bottoms(node, 2)
     if index.rank != 1 or not x.rank:
-        raise misfit(f"cannot select rows of rank {x.rank} by a bottom of rank {index.rank}: it must be 1")
+        raise misfit(f"the second bottom selects rows and must have rank 1, but has {index.rank}")
     return g("Gather", [x, cast(g, index, INT32)], axis=0)
 
 
 @layer("Filter")
 def _filter(node: Node, g: Operators) -> Value:
     raise UnsupportedOp(
-        "the number of rows that it keeps depends on data, but a DLC has fixed shapes",
-        fix=f"{cut_before()}, and select the rows in the program",
+        "the number of rows that the layer keeps depends on data, but a DLC has fixed shapes",
+        fix=f"{cut_before()}, and select the rows in your program",
     )

@@ -66,9 +66,11 @@ def _operands(
     shape = images[0].shape
     for image in images:
         if image.shape != shape:
-            raise misfit(f"bottoms must have one shape, but have {list(shape)} and {list(image.shape)}")
+            raise misfit(f"the bottoms must have one shape, but have {list(shape)} and {list(image.shape)}")
     if len(node.outputs) != len(images):
-        raise misfit(f"needs a top per bottom, but has {len(images)} bottoms and {len(node.outputs)} tops")
+        raise misfit(
+            f"the layer needs a top per bottom, but has {len(images)} bottoms and {len(node.outputs)} tops"
+        )
     axis = node.axis(p.integer("axis", 1), len(shape))
     spatial = shape[axis + 1 :] or (1,)
     kernel = p.sizes("kernel_size", len(spatial), 0, least=1, h_and_w="kernel")
@@ -82,7 +84,7 @@ def _operands(
         room = size + 2 * pad - reach
         if room <= -stride if not is_transposed else stride * (size - 1) + reach <= 2 * pad:
             window = f"the window {kernel} (padding {pads}, dilation {dilations})"
-            raise misfit(f"{window} does not fit the size {list(spatial)}")
+            raise misfit(f"{window} does not fit the padded image of size {list(spatial)}")
         if not is_transposed:
             ends[place] += max(0, -room)
     return images, axis, kernel, {"strides": strides, "dilations": dilations, "pads": [*pads, *ends]}
@@ -106,7 +108,7 @@ def _weights(node: Node, g: Operators, p: Params, shapes: Sequence[Sequence[int]
         return weights(node, g, *shapes)
     shape = shapes[0]
     if len(shape) != 4 or shape[2] != shape[3]:
-        raise misfit(f"a bilinear filler requires square kernels, but weights are {list(shape)}")
+        raise misfit(f"a bilinear filler requires square kernels, but the weights are {list(shape)}")
     if p.text("bias_filler.type", "constant") != "constant":
         return weights(node, g, *shapes)
     g.builder.check_table(*shape)
@@ -140,11 +142,11 @@ def pooling(node: Node, g: Operators) -> list[Value]:
     kernel = p.sizes("kernel_size", 2, 0, least=1, h_and_w="kernel")
     strides, pads = p.sizes("stride", 2, 1, least=1, both=True), p.sizes("pad", 2, 0, both=True)
     if p.has("ceil_mode") and p.has("round_mode"):
-        raise misfit("states round_mode and ceil_mode: remove one")
+        raise misfit("the layer has round_mode and ceil_mode: remove one")
     rounds_up = p.word("round_mode", {"CEIL": 0, "FLOOR": 1}, "CEIL") == "CEIL" and p.flag("ceil_mode", True)
     if p.flag("global_pooling", False):
         if any(kernel) or strides != [1, 1] or pads != [0, 0]:
-            raise misfit("states global_pooling, which excludes a kernel, a stride and padding")
+            raise misfit("the layer has global_pooling, so it may not have a kernel, a stride or padding")
         kernel = list(x.shape[2:])
     elif not all(kernel):
         raise p.lacks("kernel_size")
@@ -184,15 +186,19 @@ def _pooled(
     """
     kernel, strides, pads = window
     if any(pad >= wide for pad, wide in zip(pads, kernel, strict=True)):
-        raise misfit(f"pad {pads} is not below the kernel {kernel}")
+        raise misfit(f"pad {pads} must be below the kernel size {kernel}")
     if method == "STOCHASTIC" and any(pads):
         raise misfit("pool STOCHASTIC does not support padding")
     for size, wide, stride, pad in zip(x.shape[2:], kernel, strides, pads, strict=True):
         room = size + 2 * pad - wide
         last = (-(-room // stride) if rounds_up else room // stride) * stride
         if last < 0 or (last >= size and not any(pads)):
-            why = "rounding up puts a window outside the data" if last > 0 else "the window is larger"
-            raise misfit(f"kernel {wide} and stride {stride} do not fit the size {size}: {why}")
+            why = (
+                "rounding up puts a window outside the data"
+                if last > 0
+                else "the window is larger than the image"
+            )
+            raise misfit(f"kernel {wide} and stride {stride} do not fit an image of size {size}: {why}")
     options = {"kernel_shape": kernel, "strides": strides, "pads": pads * 2, "ceil_mode": int(rounds_up)}
     if method == "AVE":
         return [g("AveragePool", [x], count_include_pad=1, **options)]

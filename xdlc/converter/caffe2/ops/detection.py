@@ -43,7 +43,7 @@ _DIFFERENCES = [
 def _regions(node: Node, g: Operators, rois: Value, batch: int) -> tuple[Value, Value | None]:
     """Return corners [R, 4] and image [R] of regions; None for a single image."""
     if rois.rank != 2 or rois.shape[1] not in (4, 5) or (rois.shape[1] == 4 and batch > 1):
-        raise node.invalid(f"regions {list(rois.shape)} do not fit {batch} images")
+        raise node.invalid(f"regions of shape {list(rois.shape)} do not fit {batch} images")
     if rois.shape[1] == 4:
         return rois, None
     image, corners = split(g, rois, [1, 4], 1)
@@ -57,13 +57,15 @@ def _regions_of_images(node: Node, g: Operators, x: Value, rois: Value) -> Value
     height, width = (integer(node, name, 1, 1) for name in ("pooled_h", "pooled_w"))
     scale = number(node, "spatial_scale", 1.0)
     if x.rank != 4 or not 0 < scale < math.inf:
-        raise node.invalid(f"needs rank 4 and spatial_scale above 0, but has {x.rank} and {scale:g}")
+        raise node.invalid(
+            f"the operator needs an input of rank 4 and spatial_scale above 0, but has {x.rank} and {scale:g}"
+        )
     corners, image = _regions(node, g, rois, dims(x, [0])[0])
     count = dims(rois, [0])
     g.builder.check_table(*count)
     if node.type == "RoIPool":
         if rois.shape[1] != 5:
-            raise node.invalid(f"regions have shape {list(rois.shape)} instead of [R, 5]")
+            raise node.invalid(f"the regions have shape {list(rois.shape)} instead of [R, 5]")
         regions = g("MaxRoiPool", [x, rois], pooled_shape=[height, width], spatial_scale=scale)
         return stored(node, g, regions)
     regions = g(
@@ -87,11 +89,11 @@ def _bbox_transform(node: Node, g: Operators, rois: Value, deltas: Value, info: 
     As Caffe2's bbox_transform_op.cc and generate_proposals_op_util_boxes.h compute it.
     """
     if flag(node, "rotated"):
-        raise node.problem("rotated boxes are not supported", cut_before())
+        raise node.problem("xdlc does not support rotated boxes", cut_before())
     (batch,), (count,) = dims(info, [0]), dims(rois, [0])
     if info.rank != 2 or info.shape[1] != 3 or deltas.rank != 2 or deltas.shape[0] != count:
         raise node.invalid(
-            f"deltas {list(deltas.shape)}, images {list(info.shape)} and {count} regions do not fit"
+            f"deltas {list(deltas.shape)}, images {list(info.shape)} and {count} regions do not fit together"
         )
     corners, image = _regions(node, g, rois, batch)
     own = info if image is None else g("Gather", [info, image], axis=0)  # [1 or R, 3]

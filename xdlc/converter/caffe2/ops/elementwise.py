@@ -45,7 +45,7 @@ def _unary(node: Node, g: Operators, x: Value) -> Value:
 def _clip(node: Node, g: Operators, x: Value) -> Value:
     low, high = number(node, "min", -math.inf), number(node, "max", math.inf)
     if low > high or low == math.inf or high == -math.inf:
-        raise node.invalid(f"its limits {low:g} and {high:g} exclude all values")
+        raise node.invalid(f"the limits {low:g} and {high:g} exclude all values")
     least, most = (None if math.isinf(limit) else limit for limit in (low, high))
     return x if least is None and most is None else elementwise.clipped(g, x, least, most)
 
@@ -86,10 +86,12 @@ def _composed(node: Node, g: Operators, x: Value) -> Value:
 
 @operator("Cast", layout=ANY, ignores=("from_type", "sat"))
 def _cast(node: Node, g: Operators, x: Value) -> Value:
-    given = node.attr("to")
-    if isinstance(given, str) and given.upper() not in DATA_TYPES:
-        raise node.problem(f"it casts to {given!r:.40}, a type that a DLC cannot hold", "remove the cast")
-    target = DATA_TYPES[given.upper()] if isinstance(given, str) else integer(node, "to", 0)
+    target_name = node.attr("to")
+    if isinstance(target_name, str) and target_name.upper() not in DATA_TYPES:
+        raise node.problem(
+            f"the operator casts to {target_name!r:.40}, a type that a DLC cannot hold", "remove the cast"
+        )
+    target = DATA_TYPES[target_name.upper()] if isinstance(target_name, str) else integer(node, "to", 0)
     return elementwise.converted(g, x, ir.dtype.from_numpy(dtype_of(target, "")))
 
 
@@ -136,7 +138,7 @@ def _broadcast(node: Node, g: Operators, x: Value, y: Value) -> tuple[Value, Val
     wide = [place for place, size in enumerate(own) if size != 1]
     inner = slice(wide[0], wide[-1] + 1)
     if start < 0 or after < 0 or shape[start:][inner] != own[inner]:
-        raise node.invalid(f"shape {list(own)} does not fit into {list(shape)} from axis {start} on")
+        raise node.invalid(f"an input {list(own)} does not fit into {list(shape)} from axis {start} on")
     return x, reshape(g, y, (*(1,) * start, *own, *(1,) * after))
 
 
@@ -152,7 +154,7 @@ def _where(node: Node, g: Operators, condition: Value, x: Value, y: Value) -> Va
 
 def _check_shapes(node: Node, values: Sequence[Value]) -> None:
     if any(value.dims != values[0].dims for value in values):
-        raise node.invalid(f"inputs of shapes {[list(value.shape) for value in values]} must be equal")
+        raise node.invalid(f"inputs of shapes {[list(value.shape) for value in values]} must have one shape")
 
 
 @operator("Sum", "Max", "Min", "Mean", layout=ANY)
@@ -165,7 +167,7 @@ def _n_ary(node: Node, g: Operators, *values: Value) -> Value:
 def _weighted_sum(node: Node, g: Operators, *values: Value) -> Value:
     """Return the sum of values times weights, of one element each, that follow them."""
     if len(values) % 2 or any(weight.size != 1 for weight in values[1::2]):
-        raise node.invalid("its inputs must be pairs of a value and a weight of one element")
+        raise node.invalid("the inputs of the operator must be pairs of a value and a weight of one element")
     _check_shapes(node, values[::2])
     pairs = zip(values[::2], values[1::2], strict=True)
     return elementwise.total(g, [g("Mul", [x, reshape(g, weight, ())]) for x, weight in pairs])
@@ -175,7 +177,9 @@ def _weighted_sum(node: Node, g: Operators, *values: Value) -> Value:
 def _constant_fill(node: Node, g: Operators, x: Value) -> Value:
     """Return a constant in the shape of the input, or in the shape that it contains."""
     if node.attr("extra_shape"):
-        raise node.problem("argument extra_shape is not supported", "make it a constant of the init net")
+        raise node.problem(
+            "xdlc does not support the argument extra_shape", "fill the tensor in the init net instead"
+        )
     value = np.asarray(number(node, "value", 0.0)).astype(dtype_of(integer(node, "dtype", 1), ""))
     shape = ints(x, "the shape") if flag(node, "input_as_shape") else dims(x)
     return g("Expand", [g.builder.const(value), vector(g, shape)])

@@ -25,6 +25,6 @@ def _copy(node: Node, g: Operators, x: Value, *others: Value) -> list[Value]:
 def _dropout(node: Node, g: Operators, x: Value) -> Value:
     """Return the input; without is_test a notice states that the net is for training."""
     if not flag(node, "is_test"):
-        notice = f"{g.context.source.describe(node)}: is_test is not set; the DLC keeps all values"
+        notice = f"{g.context.source.describe(node)}: is_test is not set, but the DLC drops no values"
         g.context.diagnostics.notices.append(notice)
     return x

@@ -54,7 +54,7 @@ def _resize(node: Node, g: Operators, x: Value, stated: Value | None = None) -> 
     sizes = _spatial(node, x, len(scales))
     target = [int(np.float32(size) * np.float32(scale)) for size, scale in zip(sizes, scales, strict=True)]
     if min(target) < 1:
-        raise node.invalid(f"scales {scales} reduce {list(sizes)} to nothing")
+        raise node.invalid(f"scales {scales} reduce an image of size {list(sizes)} to nothing")
     if node.type == "UpsampleBilinear":
         mode = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
     else:
@@ -83,12 +83,12 @@ def _pad_image(node: Node, g: Operators, x: Value) -> Value:
     sizes = _spatial(node, x)
     mode, fill = word(node, "mode", "constant", "reflect", "edge"), number(node, "value", 0.0)
     if integer(node, "legacy_pad", 0):
-        raise node.invalid("legacy_pad of PadImage must be 0")
+        raise node.invalid("xdlc supports PadImage only with legacy_pad 0")
     before, after = padding(node, 2, cuts=True)
     for first, last, size in zip(before, after, sizes, strict=True):
         left = size + min(0, first) + min(0, last)
         if left < 1 or (mode == "reflect" and max(first, last) >= left):
-            raise node.invalid(f"padding {[*before, *after]} does not fit {list(sizes)} elements")
+            raise node.invalid(f"padding {[*before, *after]} does not fit an image of size {list(sizes)}")
     if any((*before, *after)):
         x = g("Pad", [x, vector(g, [0, 0, *before, 0, 0, *after]), scalar(g, x, fill)], mode=mode)
     return stored(node, g, x)

@@ -143,7 +143,7 @@ def _result(node: Node, g: Operators, stem: str, first: ScaleOffset) -> ScaleOff
         return stated
     if stated.offset != first.offset or not np.isclose(stated.scale, first.scale, rtol=1e-3):
         g.context.diagnostics.notices.append(
-            f"{g.context.source.describe(node)}: its result keeps the scale {first.scale:g} and zero point "
-            f"{-first.offset} of its input, as in Caffe2, not {stated.scale:g} and {-stated.offset}"
+            f"{g.context.source.describe(node)}: the result keeps the scale {first.scale:g} and zero point "
+            f"{-first.offset} of the input, as in Caffe2, not {stated.scale:g} and {-stated.offset}"
         )
     return first

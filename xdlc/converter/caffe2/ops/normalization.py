@@ -35,7 +35,7 @@ def channels(node: Node, x: Value) -> int:
         ModelError: If it has none.
     """
     if x.rank < 2:
-        raise node.invalid(f"shape {list(x.shape)} has no channels")
+        raise node.invalid(f"an input of shape {list(x.shape)} has no channels")
     (count,) = dims(x, [-1 if is_channel_last(node) else 1])
     return count
 
@@ -46,7 +46,7 @@ def _spatial_bn(
 ) -> Value:
     if not flag(node, "is_test"):
         raise node.problem(
-            "is_test is not set: normalizing by batch statistics is not supported",
+            "is_test is not set, but xdlc does not support batch statistics",
             "export the net for inference, with is_test 1",
         )
     given = vectors(node, channels(node, x), scale=scale, bias=bias, mean=mean, variance=variance)
@@ -59,7 +59,7 @@ def _lrn(node: Node, g: Operators, x: Value) -> list[Value]:
     """Return x / scale^beta, and scale: bias + alpha / size * sum of squares."""
     size = integer(node, "size", 0)
     if x.rank != 4 or size < 1 or size % 2 == 0:
-        raise node.invalid(f"rank must be 4 and size odd, but they are {x.rank} and {size}")
+        raise node.invalid(f"the input needs rank 4 and size must be odd, but they are {x.rank} and {size}")
     alpha, beta, bias = (number(node, *each) for each in (("alpha", 0.0), ("beta", 0.0), ("bias", 1.0)))
     x = planes(node, g, x)
     results = [g("LRN", [x], size=size, alpha=alpha, beta=beta, bias=bias)]
@@ -89,7 +89,7 @@ def _group_norm(node: Node, g: Operators, x: Value, scale: Value, bias: Value) -
     count, epsilon = channels(node, x), number(node, "epsilon", 1e-5)
     groups = count if node.type == "InstanceNorm" else integer(node, "group", 32, 1)
     if x.rank < 3 or count % groups:
-        raise node.invalid(f"{list(x.shape)} cannot be divided into {groups} groups of channels")
+        raise node.invalid(f"the channels of an input {list(x.shape)} cannot form {groups} equal groups")
     x, given = planes(node, g, x), vectors(node, count, scale=scale, bias=bias)
     if groups == count:
         made = g("InstanceNormalization", [x, *given], epsilon=epsilon)

@@ -39,7 +39,7 @@ def _product(node: Node, g: Operators, x: Value, y: Value) -> Value:
         for name, value in (("trans_a", x), ("trans_b", y))
     )
     if x.shape[-1:] != y.shape[-2:][:1]:
-        raise node.invalid(f"{list(x.shape)} times {list(y.shape)}: the inner dimensions differ")
+        raise node.invalid(f"a product of {list(x.shape)} and {list(y.shape)} needs equal inner dimensions")
     return g("MatMul", [x, y])
 
 
@@ -53,5 +53,7 @@ def _matmul(node: Node, g: Operators, x: Value, y: Value, _rows: Value | None = 
 def _batch_matmul(node: Node, g: Operators, x: Value, y: Value) -> Value:
     """Return matrix products over the last two axes; the others broadcast."""
     if not flag(node, "broadcast") and (x.rank != y.rank or dims(x)[:-2] != dims(y)[:-2]):
-        raise node.invalid(f"batches of {list(x.shape)} and {list(y.shape)} differ, without broadcast")
+        raise node.invalid(
+            f"inputs {list(x.shape)} and {list(y.shape)} have different batches, and broadcast is not set"
+        )
     return _product(node, g, x, y)

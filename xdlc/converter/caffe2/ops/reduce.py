@@ -23,7 +23,7 @@ _ENDS = {f"Reduce{end}{kind}": (end, kind) for end in ("Front", "Back") for kind
 def _reduce(node: Node, g: Operators, x: Value) -> Value:
     axes = [node.axis(axis, x.rank) for axis in integers(node, "axes") or range(x.rank)]
     if len(set(axes)) != len(axes):
-        raise node.invalid(f"axes {axes} repeat")
+        raise node.invalid(f"axes {axes} repeat an axis")
     return reduced(g, node.type, x, axes, keep=flag(node, "keepdims", True))
 
 
@@ -31,11 +31,11 @@ def _reduce(node: Node, g: Operators, x: Value) -> Value:
 def _reduce_ends(node: Node, g: Operators, x: Value) -> Value:
     """Return a reduction of the first or of the last axes, which are dropped."""
     if len(node.inputs) == 2:
-        raise node.problem("lengths (input 1) are not supported", "mask the values before the reduction")
+        raise node.problem("xdlc does not support lengths (input 1)", "mask the values before the reduction")
     end, kind = _ENDS[node.type]
     count = integer(node, "num_reduce_dim", 1, 0)
     if count > x.rank:
-        raise node.invalid(f"num_reduce_dim {count} does not fit rank {x.rank}")
+        raise node.invalid(f"num_reduce_dim {count} does not fit an input of rank {x.rank}")
     axes = range(count) if end == "Front" else range(x.rank - count, x.rank)
     return reduced(g, kind, x, axes, keep=False)
 
@@ -52,7 +52,7 @@ def _top_k(node: Node, g: Operators, x: Value, count: Value | None = None) -> li
     k = integers(node, "k") if count is None else ints(count, "k")
     axis = node.axis(integer(node, "axis", -1), x.rank)
     if len(k) != 1 or not 0 < k[0] <= dims(x, [axis])[0]:
-        raise node.invalid(f"k is {k}, but axis {axis} has {x.shape[axis]} elements")
+        raise node.invalid(f"k is {k}, but axis {axis} of the input has only {x.shape[axis]} elements")
     values, places = g.apply("TopK", [x, vector(g, k)], {"axis": axis}, 2)
     if not wants(node, 2):
         return [values, places]

@@ -35,7 +35,9 @@ def _concat(node: Node, g: Operators, *values: Value) -> list[Value]:
     axis = _channel_axis(node, values[0].rank + adds)
     shapes = [dims(value) for value in values]
     if len({shape if adds else (len(shape), shape[:axis], shape[axis + 1 :]) for shape in shapes}) != 1:
-        raise node.invalid(f"{[list(shape) for shape in shapes]} cannot be joined along axis {axis}")
+        raise node.invalid(
+            f"inputs of shapes {[list(shape) for shape in shapes]} cannot be joined along axis {axis}"
+        )
     sizes = [1 if adds else shape[axis] for shape in shapes]
     made = stack(g, values, axis) if adds else values[0]
     if len(values) > 1 and not adds:
@@ -66,7 +68,7 @@ def _slice(
     """Return a slice; a negative position p means size + 1 + p, so -1 is the end."""
     starts, ends = _stated(node, first, "starts"), _stated(node, last, "ends")
     if (first is None) != (last is None) or len(starts) != len(ends) or len(starts) > x.rank:
-        raise node.invalid(f"starts {starts} and ends {ends} do not fit {x.rank} axes")
+        raise node.invalid(f"starts {starts} and ends {ends} do not fit an input of {x.rank} axes")
     slices = []
     for axis, places in enumerate(zip(starts, ends, strict=True)):
         if places != (0, -1):
@@ -82,13 +84,13 @@ def _slice(
 def _reshape(node: Node, g: Operators, x: Value, new_shape: Value | None = None) -> list[Value]:
     """Return x reshaped (0 keeps a size), and the old shape."""
     if new_shape is None and "shape" not in node.attributes:
-        raise node.invalid("has neither an argument shape nor an input that holds it")
+        raise node.invalid("the operator has neither an argument shape nor an input for the shape")
     stated, shape = _stated(node, new_shape, "shape"), dims(x)
     sizes = [size or shape[place] for place, size in enumerate(stated) if size or place < x.rank]
     if sizes.count(-1) == 1:
         sizes[sizes.index(-1)] = x.size // max(1, -math.prod(sizes))
     if len(sizes) != len(stated) or min(sizes, default=0) < 0 or math.prod(sizes) != x.size:
-        raise node.invalid(f"{list(shape)}, {x.size} elements, cannot become shape {stated}")
+        raise node.invalid(f"an input {list(shape)}, {x.size} elements, cannot become shape {stated}")
     reshaped = reshape(g, x, sizes)
     return [reshaped, vector(g, shape)] if wants(node, 1) else [reshaped]
 
@@ -96,7 +98,7 @@ def _reshape(node: Node, g: Operators, x: Value, new_shape: Value | None = None)
 @operator("ResizeLike")
 def _resize_like(node: Node, g: Operators, x: Value, like: Value) -> Value:
     if math.prod(dims(x)) != math.prod(dims(like)):
-        raise node.invalid(f"{list(x.shape)} cannot become the shape {list(like.shape)}")
+        raise node.invalid(f"an input {list(x.shape)} cannot become the shape {list(like.shape)}")
     return reshape(g, x, dims(like))
 
 
@@ -120,12 +122,14 @@ def _dims(node: Node, g: Operators, x: Value) -> Value:
     places, shape = sorted(set(integers(node, "dims"))), list(dims(x))
     adds = node.type == "ExpandDims"
     if not places or places[0] < 0 or places[-1] >= x.rank + adds * len(places):
-        raise node.invalid(f"dims {places} do not fit {list(x.shape)}")
+        raise node.invalid(f"dims {places} do not fit an input {list(x.shape)}")
     if adds:
         for place in places:
             shape.insert(place, 1)
     elif any(shape.pop(place) != 1 for place in reversed(places)):
-        raise node.invalid(f"dims {places} of {list(x.shape)} are removed, but do not have size 1")
+        raise node.invalid(
+            f"the operator removes dims {places} of {list(x.shape)}, which do not all have size 1"
+        )
     return reshape(g, x, shape)
 
 
@@ -137,7 +141,7 @@ def _transpose(node: Node, g: Operators, x: Value) -> Value:
         return channel_last(g, x) if node.type == "NCHW2NHWC" else channel_first(g, x)
     perm = integers(node, "axes") or list(range(x.rank))[::-1]
     if sorted(perm) != list(range(x.rank)):
-        raise node.invalid(f"axes {perm} do not fit rank {x.rank}")
+        raise node.invalid(f"axes {perm} do not fit an input of rank {x.rank}")
     return g("Transpose", [x], perm=perm)
 
 
@@ -156,7 +160,7 @@ def _tile(
     """Return x repeated along an axis; inputs override the arguments."""
     tiles, axis = _stated(node, count, "tiles") or [1], _stated(node, place, "axis") or [0]
     if len(tiles) != 1 or len(axis) != 1 or tiles[0] < 1:
-        raise node.invalid(f"{tiles} repetitions along axis {axis} are not possible")
+        raise node.invalid(f"{tiles} repetitions along axis {axis} are not valid")
     counts = [1] * x.rank
     counts[node.axis(axis[0], x.rank)] = tiles[0]
     return g("Tile", [x, vector(g, counts)])
@@ -167,7 +171,7 @@ def _by_shape(node: Node, g: Operators, x: Value, shape: Value | None = None) ->
     """Return x tiled, or broadcast as in numpy, by the second input's numbers."""
     wanted = _stated(node, shape, "shape")
     if not wanted or min(wanted) < 1 or (node.type == "NumpyTile" and len(wanted) != x.rank):
-        raise node.invalid(f"{list(x.shape)} cannot be repeated by {wanted}")
+        raise node.invalid(f"xdlc cannot repeat an input {list(x.shape)} by {wanted}")
     return g("Tile" if node.type == "NumpyTile" else "Expand", [x, vector(g, wanted)])
 
 
@@ -181,7 +185,9 @@ def _glu(node: Node, g: Operators, x: Value) -> Value:
 @operator("Gather", "BatchGather", layout=ANY, ignores=("wrap_indices",))
 def _gather(node: Node, g: Operators, x: Value, indices: Value) -> Value:
     if flag(node, "match_outer"):
-        raise node.problem("argument match_outer is unsupported", f"use BatchGather, or {cut_before()}")
+        raise node.problem(
+            "xdlc does not support the argument match_outer", f"use BatchGather, or {cut_before()}"
+        )
     axis = node.axis(integer(node, "axis", 1 if node.type == "BatchGather" else 0), x.rank)
     return g("Gather", [x, indices if indices.dtype.is_integer else cast(g, indices, INT32)], axis=axis)
 
@@ -190,6 +196,6 @@ def _gather(node: Node, g: Operators, x: Value, indices: Value) -> Value:
 def _one_hot(node: Node, g: Operators, indices: Value, size: Value) -> Value:
     """Return rows [N, size] of uint8 with a 1 at the index; input 2 is the size."""
     if indices.rank != 1 or size.size != 1:
-        raise node.invalid(f"indices {list(indices.shape)} do not fit size {list(size.shape)}")
+        raise node.invalid(f"indices {list(indices.shape)} do not fit an input {list(size.shape)}")
     on, off = (g.builder.const(np.asarray(value, np.uint8)) for value in (1, 0))
     return one_hot(g, cast(g, indices, INT32), ints(size, "the size")[0], on, off, -1)

@@ -31,7 +31,7 @@ def _agreed(node: Node, name: str, count: int, forms: list[list[int]], default: 
     axes = [form * count if len(form) == 1 else form for form in forms if form] or [default]
     if any(form != axes[0] or len(form) != count for form in axes):
         raise node.invalid(
-            f"arguments {name} are {' and '.join(map(str, axes))}, but need {count} equal numbers"
+            f"arguments {name} are {' and '.join(map(str, axes))}, but must be {count} equal numbers"
         )
     return axes[0]
 
@@ -44,7 +44,7 @@ def per_axis(node: Node, name: str, default: list[int], least: int = 1) -> list[
     """
     apart = [*integers(node, f"{name}_h"), *integers(node, f"{name}_w")]
     if len(apart) == 1:
-        raise node.invalid(f"has only one of {name}_h and {name}_w")
+        raise node.invalid(f"the operator has only one of {name}_h and {name}_w")
     forms = [integers(node, name), integers(node, f"{name}s"), apart]
     found = _agreed(node, name, len(default), forms, default)
     if min(found) < least:
@@ -61,11 +61,11 @@ def padding(node: Node, rank: int, *, cuts: bool = False) -> tuple[list[int], li
     """
     sides = [amount for side in "tlbr" for amount in integers(node, f"pad_{side}")]
     if 0 < len(sides) < 4:
-        raise node.invalid("needs all of pad_t, pad_l, pad_b and pad_r, or none")
+        raise node.invalid("the operator needs all of pad_t, pad_l, pad_b and pad_r, or none")
     forms = [integers(node, "pad"), integers(node, "pads"), sides]
     found = _agreed(node, "pad", 2 * rank, forms, [0] * (2 * rank))
     if min(found) < 0 and not cuts:
-        raise node.invalid(f"padding {min(found)} is negative")
+        raise node.invalid(f"padding must be 0 or more, but is {min(found)}")
     return found[:rank], found[rank:]
 
 
@@ -86,7 +86,9 @@ def _window(
         or (legacy in (_SAME, _CAFFE) and set(dilations) != {1})
         or (legacy == _CAFFE and before != after)
     ):
-        raise node.invalid(f"legacy_pad {legacy} excludes padding {[*before, *after]}, dilations {dilations}")
+        raise node.invalid(
+            f"legacy_pad {legacy} does not allow padding {[*before, *after]} or dilations {dilations}"
+        )
     for axis, (size, width, step) in enumerate(zip(sizes, kernel, strides, strict=True)):
         if legacy == _SAME:
             total = (-(-size // step) - 1) * step + width - size
@@ -99,9 +101,9 @@ def _window(
             after[axis] = max(0, last + width - before[axis] - size)
             if last - before[axis] >= size:
                 raise node.problem(
-                    f"its last window along axis {axis + 2} is outside the {size} elements, "
-                    "and its content is undefined",
-                    "correct kernel, stride or legacy_pad",
+                    f"the last window along axis {axis + 2} is outside the {size} elements, "
+                    "so the result is undefined",
+                    "change kernel, stride or legacy_pad",
                 )
     cuts = [min(0, amount) for amount in before]
     if any(cuts):
@@ -149,9 +151,9 @@ def _conv_transpose(node: Node, g: Operators) -> Value:
     adjust = per_axis(node, "adj", [0] * len(ones), 0)
     legacy = integer(node, "legacy_pad", 0)
     if legacy not in (0, _VALID, _SAME) or (legacy and any((*before, *after))):
-        raise node.invalid(f"legacy_pad is {legacy}; it must be 0, or 1 or 2 without padding")
+        raise node.invalid(f"legacy_pad is {legacy}; use 0, or 1 or 2 without padding")
     if any(extra >= step for extra, step in zip(adjust, strides, strict=True)):
-        raise node.problem(f"adj {adjust} is not below stride {strides}", "set adj below the stride")
+        raise node.problem(f"adj {adjust} must be below stride {strides}", "set adj below the stride")
     window = {"strides": strides, "dilations": dilations, "pads": [*before, *after], "output_padding": adjust}
     return stored(node, g, g("ConvTranspose", [x, weight, *bias], **group, **window))
 
@@ -166,7 +168,7 @@ _POOLS = {
 @operator(*_POOLS, layout=CHANNEL_LAST)
 def _pool(node: Node, g: Operators, x: Value) -> Value:
     if not 3 <= x.rank <= 5:
-        raise node.invalid(f"input must have 1 to 3 spatial axes, but has rank {x.rank}")
+        raise node.invalid(f"the input must have 1 to 3 spatial axes, but has rank {x.rank}")
     x, stem = planes(node, g, x), _POOLS[node.type]
     kernel, is_global = list(dims(x, range(2, x.rank))), flag(node, "global_pooling")
     if is_global:
@@ -175,11 +177,11 @@ def _pool(node: Node, g: Operators, x: Value) -> Value:
         kernel = per_axis(node, "kernel", [0] * len(kernel))
     x, options = _window(node, g, x, kernel)
     if set(options.pop("dilations")) != {1}:
-        raise node.invalid("a pool with dilations is not supported")
+        raise node.invalid("xdlc does not support pools with dilations")
     if is_global and (any(options["pads"]) or set(options["strides"]) != {1}):
-        raise node.invalid("global_pooling excludes padding and strides")
+        raise node.invalid("with global_pooling the pool may not have padding or strides")
     if any(amount >= width for amount, width in zip(options["pads"], kernel * 2, strict=True)):
-        raise node.invalid(f"padding {options['pads']} is not below kernel {kernel}")
+        raise node.invalid(f"padding {options['pads']} must be below the kernel size {kernel}")
     options["kernel_shape"] = kernel
     if stem == "LpPool":
         return stored(node, g, _lp_pool(node, g, x, options))

@@ -29,7 +29,7 @@ class Arguments:
         self.node, self.g = node, g
         args = node.attr("args") or []
         if len(args) > len(names.split()):
-            raise node.problem(f"is called with {len(args)} arguments")
+            raise node.problem(f"the operation has {len(args)} positional arguments, which is too many")
         self._given = {**dict(zip(names.split(), args, strict=False)), **(node.attr("kwargs") or {})}
 
     def option(self, name: str, default: Any = None) -> Any:
@@ -41,7 +41,7 @@ class Arguments:
         own = self.node.attr(name, default)
         given = self._given.get(name, own)
         if any(isinstance(each, Operand) for each in _leaves(given)):
-            raise self.node.problem(f"argument {name} is computed")
+            raise self.node.problem(f"argument {name} is computed, but must be constant")
         return default if given is None else given
 
     def integers(self, name: str, default: Any = None) -> list[int]:
@@ -99,7 +99,7 @@ class Arguments:
         except ValueError:
             array = np.asarray(None)
         if array.dtype.kind not in "biuf":
-            raise self.node.invalid(f"argument {name} is {argument!r:.60}")
+            raise self.node.invalid(f"argument {name} has the unsupported value {argument!r:.60}")
         if not isinstance(argument, np.ndarray):
             kind = like.dtype.numpy if like is not None else np.dtype(np.float32)
             fits = array.dtype.kind == "b" or not (array.dtype.kind == "f" and kind.kind != "f")
@@ -161,7 +161,7 @@ def converted(node: Node, g: Operators, x: Value, name: Any) -> Value:
     """
     dtype = DTYPES.get(str(name))
     if dtype is None:
-        raise node.problem(f"type {name!r:.30} is not supported")
+        raise node.problem(f"xdlc does not support the type {name!r:.30}")
     return truth(g, x) if dtype is BOOL8 else elementwise.converted(g, x, dtype)
 
 
@@ -258,7 +258,7 @@ def function(node: Node, g: Operators) -> Value | list[Value]:
     path = str(node.attr("function"))
     name = path.rpartition(".")[2]
     if name not in _FUNCTIONS:
-        raise node.problem(f"function tf.{path} is not supported", EXPORT)
+        raise node.problem(f"xdlc does not support the function tf.{path}", EXPORT)
     type, *pairs = _FUNCTIONS[name].split()
     renames = dict(pair.split("=") for pair in pairs)
     arguments = {renames.get(key, key): value for key, value in (node.attr("kwargs") or {}).items()}

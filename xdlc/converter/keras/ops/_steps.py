@@ -57,7 +57,7 @@ class Layer(NamedTuple):
 def needed(node: Node, layer: Layer, role: str) -> Value:
     value = layer.weights.get(role)
     if value is None:
-        raise node.invalid(f"has no weight {role!r}")
+        raise node.invalid(f"the layer has no weight {role!r}")
     return value
 
 
@@ -90,7 +90,7 @@ def stepped(
     batch, count = dims(x, [0, 1])
     if count > _STEPS:
         raise node.problem(
-            f"{count} steps are not supported: xdlc unrolls at most {_STEPS} steps of this layer",
+            f"the sequence has {count} steps; xdlc unrolls at most {_STEPS} steps of this layer",
             "use a plain LSTM, GRU or SimpleRNN without mask",
         )
     zeros = layer.flag("zero_output_for_mask")
@@ -113,7 +113,7 @@ def stepped(
             output, states = new, after
             outputs[index] = new
     if output is None:
-        raise node.problem("a sequence without steps is not supported")
+        raise node.problem("the sequence has no steps")
     return Run(stack(g, [outputs[index] for index in range(count)], 1), output, states)
 
 
@@ -128,7 +128,7 @@ def stacked(node: Node, g: Operators, cells: Sequence[Layer]) -> Stepper:
     """Return a single cell that runs stacked cells."""
     steppers = [_cell(node, g, cell) for cell in cells]
     if not steppers:
-        raise node.invalid("has no cell")
+        raise node.invalid("the layer has no cell")
     counts = [2 if "LSTM" in cell.kind else 1 for cell in cells]
 
     def step(x: Value, states: list[Value]) -> tuple[Value, list[Value]]:
@@ -146,7 +146,7 @@ def _cell(node: Node, g: Operators, cell: Layer) -> Stepper:
     """Return a cell: an LSTM, GRU or simple one, dense or a convolution."""
     kind = cell.kind.removesuffix("Cell")
     if kind not in ("LSTM", "GRU", "SimpleRNN", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D"):
-        raise node.problem(f"cells of class {cell.kind} are not supported")
+        raise node.problem(f"xdlc does not support cells of class {cell.kind}")
     kernel, recurrence = needed(node, cell, "kernel"), needed(node, cell, "recurrent_kernel")
     bias = cell.weights.get("bias")
     own = function_of(node, cell.config.get("activation", "tanh"))
@@ -215,7 +215,9 @@ def _convolved(
     padding = str(cell.config.get("padding", "valid")).upper()
     is_first = cell.config.get("data_format") == "channels_first"
     if is_first:
-        raise node.problem("data_format channels_first of a ConvLSTM is not supported", "use channels_last")
+        raise node.problem(
+            "xdlc does not support a ConvLSTM with data_format channels_first", "use channels_last"
+        )
 
     def share(x: Value) -> Value:
         return windows.conv(g, x, kernel, bias, strides=steps, padding=padding, dilations=gaps)

@@ -195,7 +195,7 @@ def relu_layer(node: Node, g: Operators) -> Value:
     limit = None if node.attr("max_value") is None else number_of(node, "max_value")
     slope, threshold = number_of(node, "negative_slope", 0.0), number_of(node, "threshold", 0.0)
     if not math.isfinite(slope):
-        raise node.invalid(f"negative_slope is {slope}")
+        raise node.invalid(f"negative_slope must be finite, but is {slope}")
     return relu(g, as_float(g, only_input(node)), slope, limit, threshold)
 
 

@@ -83,13 +83,16 @@ def _logical(a: Arguments) -> Value:
 def _activated(a: Arguments) -> Value:
     options = {name: a.option(name) for name in _ACTIVATION_OPTIONS if name in a.node.attributes}
     if odd := [name for name, option in options.items() if isinstance(option, float) and math.isnan(option)]:
-        raise a.node.invalid(f"{odd[0]} is NaN")
+        raise a.node.invalid(f"the argument {odd[0]} is NaN")
     return _ACTIVATIONS[a.node.type](a.g, a.real(), **options)
 
 
 def _round(a: Arguments) -> Value:
     if a.option("decimals", 0):
-        raise a.node.problem("rounding to decimals is not supported", "multiply, round and divide")
+        raise a.node.problem(
+            "xdlc does not support rounding to decimals",
+            "multiply the values, round them, and divide the result",
+        )
     return a.g("Round", [a.real()])
 
 
@@ -139,7 +142,7 @@ def _extreme(a: Arguments) -> Value:
     x, axis = a.along_one()
     keep = bool(a.option("keepdims", False))
     if keep and a.option("axis") is None:
-        raise a.node.problem("keepdims without axis is not supported")
+        raise a.node.problem("xdlc does not support keepdims without axis")
     found = place_of(a.g, "ArgMax" if a.node.type == "Argmax" else "ArgMin", x, axis, INT32)
     return a.g("Unsqueeze", [found, vector(a.g, [axis])]) if keep else found
 
@@ -148,7 +151,7 @@ def _running(a: Arguments) -> Value:
     x, axis = a.along_one()
     name = a.option("dtype")
     if name == "bool":
-        raise a.node.problem("cumulative sums of type bool are not supported")
+        raise a.node.problem("xdlc does not support cumulative sums of type bool")
     x = x if name is None else converted(a.node, a.g, x, name)
     x = cast(a.g, x, INT32) if x.dtype is BOOL8 else x
     return accumulated(a.g, "CumSum", x, axis, exclusive=False, reverse=False)
@@ -157,7 +160,7 @@ def _running(a: Arguments) -> Value:
 def _normalized(a: Arguments) -> Value:
     x = a.real()
     if a.option("order", 2) != 2:
-        raise a.node.problem(f"order {a.option('order')!r:.20} is not supported")
+        raise a.node.problem(f"xdlc does not support order {a.option('order')!r:.20}")
     return l2_normalized(a.g, x, a.axes(x, -1), float(a.option("epsilon", 1e-7)) ** 2)
 
 
@@ -172,14 +175,16 @@ def _einsum(a: Arguments) -> Value:
 def _product(a: Arguments) -> Value:
     x, y = (as_float(a.g, each) for each in a.pair())
     if a.node.type == "Dot" and y.rank > 2:
-        raise a.node.problem(f"ranks {x.rank} and {y.rank} are not supported", "use keras.ops.einsum")
+        raise a.node.problem(
+            f"xdlc does not support inputs of ranks {x.rank} and {y.rank}", "use keras.ops.einsum"
+        )
     return a.g("MatMul", [x, y])
 
 
 def _of_any_type(a: Arguments) -> Value:
     x, type = a.value(), _ANY_TYPE[a.node.type]
     if x.dtype is BOOL8 and type == "Neg":
-        raise a.node.invalid("negating bools is not supported")
+        raise a.node.invalid("xdlc does not support the negative of bools")
     return x if x.dtype is BOOL8 else a.g(type, [x])
 
 

@@ -37,7 +37,9 @@ def _projected(node: Node, g: Operators, x: Value, part: str) -> Value:
     kernel, bias = required_weight(node, f"{part}/kernel", 3), weight(node, f"{part}/bias")
     channels, heads, size = kernel.shape
     if x.shape[-1] != channels:
-        raise node.invalid(f"{x.shape[-1]} features do not fit weights {list(kernel.shape)} of {part}")
+        raise node.invalid(
+            f"an input of {x.shape[-1]} features does not fit weights {list(kernel.shape)} of {part}"
+        )
     made = g("MatMul", [x, reshape(g, kernel, (channels, heads * size))])
     if bias is not None:
         made = g("Add", [made, reshape(g, bias, (heads * size,))])
@@ -70,7 +72,7 @@ def multi_head(node: Node, g: Operators) -> list[Value]:
     rank, axes = query.rank, node.attr("attention_axes")
     axes = list(range(1, rank - 1)) if axes is None else [axes] if isinstance(axes, int) else axes
     if [axis % rank for axis in axes] != list(range(1, rank - 1)):
-        raise node.problem(f"attention_axes {axes} of rank {rank} must be all but batch and features")
+        raise node.problem(f"attention_axes {axes} must be all axes of rank {rank} but batch and features")
     shape, steps = (dims(x, range(1, rank - 1)) for x in (query, key))
     if rank > 3:
         query, value, key = (batched(g, x, [-1, x.shape[-1]]) for x in (query, value, key))
@@ -106,7 +108,8 @@ def _repeated(g: Operators, x: Value, count: int) -> Value:
         return x
     if count % heads:
         raise ModelError(
-            f"{count} query heads are not a multiple of {heads} key heads", fix="correct the number of heads"
+            f"{count} query heads are not a multiple of {heads} key heads",
+            fix="make the number of query heads a multiple of the key heads",
         )
     return g("Gather", [x, vector(g, np.repeat(np.arange(heads), count // heads))], axis=1)
 

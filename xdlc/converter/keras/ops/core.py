@@ -42,8 +42,8 @@ def nothing(node: Node, g: Operators) -> Value:
     x = only_input(node)
     if node.attr("training") is True:
         g.context.diagnostics.notices.append(
-            f"layer {node.own_name!r} runs with training=True, which is random in Keras: the DLC passes "
-            "on the input of the layer"
+            f"layer {node.own_name!r} runs with training=True, which is random in Keras. In the DLC "
+            "the layer returns its input"
         )
     return g("Identity", [as_float(g, x) if node.type.startswith("Random") else x])
 
@@ -55,7 +55,7 @@ def dense(node: Node, g: Operators) -> Value:
     bias = weight(node, "bias")
     node.attr("use_bias")
     if x.shape[-1] != kernel.shape[0]:
-        raise node.invalid(f"{x.shape[-1]} features do not fit weights {list(kernel.shape)}")
+        raise node.invalid(f"an input of {x.shape[-1]} features does not fit weights {list(kernel.shape)}")
     if x.rank == 2:
         made = product(g, x, permuted(g, kernel, (1, 0)), bias)
     else:

@@ -51,7 +51,7 @@ def dot(node: Node, g: Operators) -> Value:
     given = node.attr("axes")
     pair = given if isinstance(given, list) else [given, given]
     if len(pair) != 2 or not all(type(axis) is int for axis in pair):
-        raise node.invalid(f"axes are not valid: {given!r:.40}")
+        raise node.invalid(f"the axes are not valid: {given!r:.40}")
     first, second = axis_of(pair[0], x.rank), axis_of(pair[1], y.rank)
     if node.attr("normalize", False):
         x, y = l2_normalized(g, x, [first], 1e-24), l2_normalized(g, y, [second], 1e-24)

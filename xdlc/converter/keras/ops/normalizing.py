@@ -28,7 +28,7 @@ def _axes(node: Node, x: Value) -> list[int]:
     given = node.attr("axis", -1)
     found = given if isinstance(given, list) else [given]
     if not found or not all(type(axis) is int for axis in found):
-        raise node.invalid(f"axis is not valid: {given!r:.40}")
+        raise node.invalid(f"the axis is not valid: {given!r:.40}")
     return sorted(axis_of(axis, x.rank) for axis in found)
 
 
@@ -45,7 +45,7 @@ def batch_normalization(node: Node, g: Operators) -> Value:
     x = as_float(g, only_input(node))
     axes = _axes(node, x)
     if len(axes) != 1:
-        raise node.problem(f"axis {axes}: statistics along several axes are not supported")
+        raise node.problem(f"xdlc does not support statistics along several axes: {axes}")
     mean = required_weight(node, "moving_mean", 1)
     given = [*_scales(node, g, mean.size), mean, required_weight(node, "moving_variance", 1)]
     epsilon = float(number_of(node, "epsilon", 1e-3))
@@ -59,7 +59,7 @@ def layer_normalization(node: Node, g: Operators) -> Value:
     dtype, x = only_input(node).dtype, as_float(g, only_input(node))
     axes, first = _axes(node, x), x.rank - len(_axes(node, x))
     if node.type == "RMSNormalization" and axes[0] != first:
-        raise node.problem(f"axes {axes} must be the last axes: Keras scales other axes")
+        raise node.problem(f"axes {axes} must be the last axes of the input")
     x, back = moved(g, x, axes, range(first, x.rank))
     shape = x.shape[first:]
     if node.type == "RMSNormalization":
@@ -67,7 +67,9 @@ def layer_normalization(node: Node, g: Operators) -> Value:
     else:
         scales, epsilon = [*_scales(node, g, math.prod(shape))], 1e-3
         if node.attr("rms_scaling", False):
-            raise node.problem("rms_scaling, which Keras removed, is not supported", "use RMSNormalization")
+            raise node.problem(
+                "xdlc does not support rms_scaling, which Keras removed", "use the layer RMSNormalization"
+            )
     operands = [x, *(part if part.shape == shape else reshape(g, part, shape) for part in scales)]
     epsilon = float(number_of(node, "epsilon", epsilon))
     type = "LayerNormalization" if len(scales) == 2 else "SimplifiedLayerNormalization"
@@ -87,7 +89,7 @@ def group_normalization(node: Node, g: Operators) -> Value:
     channels, groups = x.shape[1], int(number_of(node, "groups", 32))
     groups = channels if groups == -1 else groups
     if len(axes) != 1 or axes == [0] or groups < 1 or channels % groups:
-        raise node.invalid(f"{groups} groups do not fit {channels} channels along {axes}")
+        raise node.invalid(f"{groups} groups do not divide {channels} channels along {axes}")
     given = {"num_groups": groups, "epsilon": float(number_of(node, "epsilon", 1e-3))}
     scales = _scales(node, g, channels)
     if x.rank > 2:

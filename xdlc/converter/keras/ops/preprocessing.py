@@ -71,7 +71,7 @@ def discretization(node: Node, g: Operators) -> Value:
     """Return the number of boundaries at or below each element."""
     boundaries, mode = node.attr("bin_boundaries"), node.attr("output_mode", "int")
     if not isinstance(boundaries, list):
-        raise node.invalid("has no bin_boundaries")
+        raise node.invalid("the layer has no bin_boundaries")
     found = bucketize(g, as_float(g, only_input(node)), [float(each) for each in boundaries])
     return cast(g, found, INT64) if mode == "int" else _encoded(node, g, found, len(boundaries) + 1, mode)
 
@@ -85,7 +85,7 @@ def category_encoding(node: Node, g: Operators) -> Value:
 
 def _encoded(node: Node, g: Operators, x: Value, count: int, mode: Any) -> Value:
     if mode not in ("one_hot", "multi_hot", "count"):
-        raise node.problem(f"output_mode {mode!r:.40} is not supported")
+        raise node.problem(f"xdlc does not support output_mode {mode!r:.40}")
     if mode == "one_hot" and x.rank > 1 and x.shape[-1] == 1:
         x = batched(g, x, x.shape[1:-1])
     made = one_hot(g, x, count, const(g, 1), const(g, 0), -1)

@@ -55,14 +55,14 @@ def bidirectional(node: Node, g: Operators) -> list[Value]:
     """Run two layers over sequences, one in each direction, and merge their outputs."""
     described = node.attr("inner") or []
     if len(described) != 2:
-        raise node.invalid("does not have two layers")
+        raise node.invalid("the layer does not have two layers")
     x, mask, states = _arguments(node, g)
     _check(node, _layer(node, node.type, dict(node.attributes), [], ""))
     runs, half = [], len(states) // 2
     for index, entry in enumerate(described):
         layer = _layer(node, entry["kind"], entry["config"], entry["inner"], entry["group"])
         if layer.kind not in (*_GATES, "RNN", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D"):
-            raise node.problem(f"wraps a layer of class {layer.kind}, which is not supported")
+            raise node.problem(f"xdlc does not support this layer around a layer of class {layer.kind}")
         _check(node, layer)
         layer = layer._replace(config={**layer.config, "zero_output_for_mask": True})
         runs.append(_run(node, g, layer, x, states[index * half : (index + 1) * half], mask))
@@ -107,10 +107,10 @@ def _check(node: Node, layer: Layer) -> None:
         UnsupportedOp: If the layer keeps its state between calls, or has another order of axes.
     """
     if layer.flag("time_major"):
-        raise node.problem("time_major", "use time_major=False")
+        raise node.problem("time_major", "save the model with time_major=False")
     if layer.flag("stateful"):
         raise node.problem(
-            "stateful layers are not supported",
+            "xdlc does not support stateful layers",
             "add inputs (initial_state) and outputs (return_state) for the states to the model",
         )
 
@@ -171,13 +171,13 @@ def _whole(
         or recurrence.shape != (units, count * units)
     ):
         raise node.invalid(
-            f"{list(x.shape)}, weights {list(kernel.shape)} and {list(recurrence.shape)} do not fit"
+            f"an input {list(x.shape)}, weights {list(kernel.shape)} and {list(recurrence.shape)} do not fit"
         )
 
     def ordered(value: Value) -> Value:
         data = value.tensor.data
         if data is None:
-            raise node.problem("computed weights are not supported")
+            raise node.problem("xdlc does not support computed weights")
         rows = value.shape[0]
         order = [theirs.index(gate) for gate in ours]
 

@@ -44,7 +44,7 @@ def _part(a: Arguments) -> Value:
             first, last = entry, entry + 1
         else:
             raise a.node.problem(
-                f"index {entry!r:.40} is not supported", "use slices, integers or keras.ops.take"
+                f"xdlc does not support the index {entry!r:.40}", "use slices, integers or keras.ops.take"
             )
         spec.append((first, last, by))
     begin, end, step = (vector(a.g, column) for column in np.asarray(spec, np.int64).reshape(-1, 3).T)
@@ -55,7 +55,7 @@ def _reshaped(a: Arguments) -> Value:
     wanted = a.option("newshape")
     listed = [-1 if size is None else size for size in wanted] if isinstance(wanted, list) else [wanted]
     if not all(type(size) is int for size in listed):
-        raise a.node.invalid(f"argument newshape is {wanted!r:.40}")
+        raise a.node.invalid(f"argument newshape is not valid: {wanted!r:.40}")
     return a.g("Reshape", [a.value(), vector(a.g, listed)])
 
 
@@ -137,7 +137,7 @@ def _padded(a: Arguments) -> Value:
     ]
     amounts = amounts * x.rank if len(amounts) == 1 else amounts
     if not all(isinstance(pair, list) and [type(size) for size in pair] == [int, int] for pair in amounts):
-        raise a.node.invalid(f"argument pad_width is {pad_width!r:.40}")
+        raise a.node.invalid(f"argument pad_width is not valid: {pad_width!r:.40}")
     fill = a.value("constant_values", x) if a.has("constant_values") else None
     widths = a.g.builder.const(np.asarray(amounts, np.int64))
     return padded(a.g, x, widths, a.option("mode", "constant"), fill)
@@ -145,7 +145,7 @@ def _padded(a: Arguments) -> Value:
 
 def _rolled(a: Arguments) -> Value:
     if a.option("axis") is None:
-        raise a.node.problem("roll without axis is not supported")
+        raise a.node.problem("xdlc does not support roll without axis")
     return rolled(a.g, a.value(), a.integers("shift"), a.integers("axis"))
 
 
@@ -200,7 +200,7 @@ def reshape(node: Node, g: Operators) -> Value:
     """Reshape each example; one dimension may be -1."""
     wanted = node.attr("target_shape")
     if not isinstance(wanted, list) or not all(type(size) is int or size is None for size in wanted):
-        raise node.invalid(f"target_shape is {wanted!r:.60}")
+        raise node.invalid(f"target_shape is not valid: {wanted!r:.60}")
     return batched(g, only_input(node), [-1 if size is None else size for size in wanted])
 
 
@@ -210,7 +210,7 @@ def permute(node: Node, g: Operators) -> Value:
     x = only_input(node)
     wanted = sizes(node, "dims", x.rank - 1)
     if sorted(wanted) != list(range(1, x.rank)):
-        raise node.invalid(f"dims is {wanted}")
+        raise node.invalid(f"dims is not valid: {wanted}")
     return permuted(g, x, [0, *wanted])
 
 
@@ -232,7 +232,7 @@ def _pairs(node: Node, name: str, count: int) -> list[list[int]]:
     if len(pairs) != count or not all(
         isinstance(pair, list) and len(pair) == 2 and all(type(pad) is int for pad in pair) for pair in pairs
     ):
-        raise node.invalid(f"{name} is {stated!r:.60}")
+        raise node.invalid(f"{name} is not valid: {stated!r:.60}")
     return pairs
 
 

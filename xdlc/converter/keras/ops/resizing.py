@@ -25,7 +25,9 @@ from xdlc.converter.values import Value, check_table
 
 def _is_last(a: Arguments) -> None:
     if a.option("data_format", "channels_last") != "channels_last":
-        raise a.node.problem("channels_first operations are not supported", "transpose the images")
+        raise a.node.problem(
+            "xdlc does not support channels_first operations", "transpose the images to channels_last"
+        )
 
 
 def _blocks(a: Arguments) -> Value:
@@ -38,10 +40,15 @@ def _blocks(a: Arguments) -> Value:
 def _resized(a: Arguments) -> Value:
     _is_last(a)
     if any(a.option(name, False) for name in ("crop_to_aspect_ratio", "pad_to_aspect_ratio")):
-        raise a.node.problem("keeping the aspect ratio is not supported", "use the layer Resizing")
+        raise a.node.problem(
+            "xdlc does not support resizing that keeps the aspect ratio", "use the layer Resizing"
+        )
     x, size, antialias = a.value("images"), a.integers("size"), bool(a.option("antialias", False))
     if x.rank != 4 or len(size) != 2 or min(size) < 1:
-        raise a.node.problem(f"images of rank {x.rank} and size {size} are not supported", "resize batches")
+        raise a.node.problem(
+            f"xdlc does not support images of rank {x.rank} and size {size}",
+            "pass a batch of images, of rank 4",
+        )
     return resized(a.node, a.g, x, size, a.option("interpolation", "bilinear"), antialias)
 
 
@@ -91,7 +98,7 @@ def resized(node: Node, g: Operators, x: Value, size: list[int], mode: Any, anti
         function = resize.bilinear if mode == "bilinear" else resize.bicubic
         return function(g, x, size, align_corners=False, half_pixel=True)
     if mode not in _KERNELS:
-        raise node.problem(f"interpolation {mode!r:.40} is not supported")
+        raise node.problem(f"xdlc does not support interpolation {mode!r:.40}")
     factors = [new / old for new, old in zip(size, dims(x, (1, 2)), strict=True)]
     return resize.scale_and_translate(
         g, as_float(g, x), size, factors, [0.0, 0.0], kernel=_KERNELS[mode], antialias=antialias
@@ -159,7 +166,7 @@ def _size(node: Node) -> list[int]:
     """
     size = [int(number_of(node, name)) for name in ("height", "width")]
     if min(size) < 1:
-        raise node.invalid(f"a size of {size} is not valid")
+        raise node.invalid(f"the size {size} is not valid")
     return size
 
 

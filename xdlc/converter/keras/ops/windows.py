@@ -36,7 +36,7 @@ def _padding(node: Node, kernel: list[int], dilations: list[int]) -> windows.Pad
     if padding == "causal":
         return [((size - 1) * step, 0) for size, step in zip(kernel, dilations, strict=True)]
     if padding not in ("same", "valid"):
-        raise node.invalid(f"padding is unknown: {padding!r:.40}")
+        raise node.invalid(f"the padding is unknown: {padding!r:.40}")
     return str(padding).upper()
 
 
@@ -137,7 +137,7 @@ def adaptive_pool(node: Node, g: Operators) -> Value:
     x = as_float(g, only_input(node))
     output_sizes = sizes(node, "output_size", x.rank - 2)
     if min(output_sizes) < 1 or max(output_sizes) > _MOST:
-        raise node.invalid(f"output_size is {output_sizes}")
+        raise node.invalid(f"output_size is not valid: {output_sizes}")
 
     def function(value: Value) -> Value:
         for axis, count in enumerate(output_sizes, 1):

@@ -41,14 +41,14 @@ def import_if(node: Node, importer: Operators) -> list[AnyValue]:
         UnsupportedOp: If a value cannot be stored in a DLC.
         Unresolved: If something inside has been reported.
     """
-    condition = tensor_of(node, node.required(0), "its condition")
+    condition = tensor_of(node, node.required(0), "the condition of the If")
     branches = [node.graph("then_branch"), node.graph("else_branch")]
     for branch in branches:
         if len(branch.outputs) < len(node.outputs):
-            raise node.invalid("a branch has fewer outputs than the node")
+            raise node.invalid("a branch of the If has fewer outputs than the node")
     if condition.is_static:
         if condition.size != 1:
-            raise node.invalid(f"its condition has {condition.size} elements")
+            raise node.invalid(f"the condition must have 1 element, but has {condition.size}")
         return inline(importer.context, branches[0 if condition.numpy().reshape(-1)[0] else 1], {})
     test = as_condition(importer, condition)
     captured_names = [] if node.is_applied else [name for branch in branches for name in branch.reads()]

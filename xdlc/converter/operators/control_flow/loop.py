@@ -29,11 +29,13 @@ def import_loop(node: Node, importer: Operators) -> list[AnyValue]:
     """
     body = node.graph("body")
     first, second, *initial = (*node.inputs, None, None)[: max(len(node.inputs), 2)]
-    trip = None if first is None else tensor_of(node, first, "its trip count")
-    condition = None if second is None else tensor_of(node, second, "its condition")
+    trip = None if first is None else tensor_of(node, first, "the trip count of the loop")
+    condition = None if second is None else tensor_of(node, second, "the condition of the loop")
     states: list[AnyValue] = [value for value in initial if value is not None]
     if len(states) != len(initial):
-        raise node.problem("an initial value is omitted", "give every state of the loop a tensor")
+        raise node.problem(
+            "an initial value of the loop is missing", "set an initial tensor for every state of the loop"
+        )
     check_formals(node, body, 2 + len(states), 1 + len(states))
 
     def step(
@@ -60,7 +62,7 @@ def iterated(importer: Operators, loop: Repeat) -> list[AnyValue]:
     if loop.holds_tensors:
         return looped(importer, loop)
     raise loop.node.problem(
-        "a state is a sequence or an optional, which a DLC cannot hold; xdlc cannot unroll the loop, "
+        "a state of the loop is a sequence or an optional; xdlc cannot unroll the loop, "
         "because its length is unknown or too large",
         "keep the state in a tensor, for instance as a scan output, or make the length constant",
     )
@@ -89,7 +91,7 @@ def import_scan_8(node: Node, importer: Operators) -> list[AnyValue]:
     """
     if node.input(0) is not None:
         raise node.problem(
-            "the sequences differ in length", "scan each alone, or upgrade the model to opset 9"
+            "the sequences differ in length", "use a Scan for each length, or upgrade the model to opset 9"
         )
     inputs = [_input(node, index) for index in range(1, len(node.inputs))]
     batch = inputs[0].dims if inputs else None
@@ -97,7 +99,7 @@ def import_scan_8(node: Node, importer: Operators) -> list[AnyValue]:
         raise node.problem("the size of the batch is not known", bind_dims())
     if not importer.context.budget.unrolled_nodes.take(batch[0] * (node.graph("body").size + len(inputs))):
         raise node.problem(
-            f"a batch of {batch[0]} is too large to be scanned one by one", "upgrade the model to opset 9"
+            f"a batch of {batch[0]} is too large for a Scan of opset 8", "upgrade the model to opset 9"
         )
     rows = []
     for index in range(batch[0]):
@@ -114,7 +116,7 @@ def _scan(importer: Operators, node: Node, inputs: Sequence[Value]) -> list[AnyV
     body, count = node.graph("body"), int(node.attr("num_scan_inputs", 0))
     first = len(inputs) - count
     if count < 1 or first < 0:
-        raise node.invalid(f"it scans {count} inputs, but has {len(inputs)}")
+        raise node.invalid(f"the Scan scans {count} inputs, but has {len(inputs)}")
     check_formals(node, body, len(inputs), first)
     axes = _listed(node, "scan_input_axes", count)
     reverse = _listed(node, "directions" if node.opset < 9 else "scan_input_directions", count)
@@ -129,7 +131,7 @@ def _scan(importer: Operators, node: Node, inputs: Sequence[Value]) -> list[AnyV
     sequences = [f"{node.name}~sequence{index}" for index in range(count)]
     for name, value, axis in zip(sequences, inputs[first:], axes, strict=True):
         if value.ranked and not -value.rank <= axis < value.rank:
-            raise node.invalid(f"it scans axis {axis}, but a value has rank {value.rank}")
+            raise node.invalid(f"the Scan scans axis {axis}, but a value has rank {value.rank}")
         importer.context.values[name] = value
     length = f"{node.name}~length"
     importer.context.values[length] = _length(importer, inputs[first], axes[0])

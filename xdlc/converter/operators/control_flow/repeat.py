@@ -61,7 +61,7 @@ class Repeat:
 
     def tensors(self, values: Sequence[AnyValue]) -> list[Value]:
         """Return values of the body as tensors."""
-        return [tensor_of(self.node, value, "a value of its body") for value in values]
+        return [tensor_of(self.node, value, "a value of the loop's body") for value in values]
 
     def number(self, importer: Operators, number: int) -> Value:
         """Return the number of an iteration in the shape that the body expects."""
@@ -69,14 +69,18 @@ class Repeat:
 
     def flag(self, importer: Operators, go_on: AnyValue | None) -> Value:
         """Return a condition in the shape that the body expects; true if omitted."""
-        value = scalar(importer, True) if go_on is None else tensor_of(self.node, go_on, "its condition")
+        value = (
+            scalar(importer, True)
+            if go_on is None
+            else tensor_of(self.node, go_on, "the condition of the loop")
+        )
         return importer.builder.reshape(value, (1,) * self.ranks[1])
 
 
 def check_formals(node: Node, body: Body, inputs: int, outputs: int) -> None:
     """Refuse a node whose body has another number of inputs, or fewer outputs."""
     if len(body.inputs) != inputs or len(body.outputs) < outputs:
-        raise node.invalid(f"its body must have {inputs} inputs and at least {outputs} outputs")
+        raise node.invalid(f"the body of the loop must have {inputs} inputs and at least {outputs} outputs")
 
 
 def unrolled(importer: Operators, loop: Repeat) -> list[AnyValue] | None:

@@ -75,7 +75,7 @@ def joined(node: Node, values: Sequence[Value]) -> Kind:
     kinds = [kind_of(value) for value in values]
     if len({(dtype, encoding) for _, dtype, encoding in kinds}) > 1:
         names = " and ".join(dict.fromkeys(str(dtype) for _, dtype, _ in kinds))
-        raise node.invalid(f"a value is of type {names}, depending on the branch or the iteration")
+        raise node.invalid(f"a value has several types, {names}, depending on the branch or the iteration")
     shape = kinds[0][0]
     for other, _, _ in kinds[1:]:
         shape = wider(shape, other)

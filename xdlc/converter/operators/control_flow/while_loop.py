@@ -126,7 +126,7 @@ class _Body:
         else:
             flag = loop.flag(importer, None)
         condition, after, rows = loop.step(number, flag, states, constants(importer.context, loop.body))
-        go_on = None if condition is None else tensor_of(loop.node, condition, "its condition")
+        go_on = None if condition is None else tensor_of(loop.node, condition, "the condition of the loop")
         following, self.elements = loop.tensors(after), loop.tensors(rows)
         other = self._wider(go_on, states, following)
         if other is not None:

@@ -77,7 +77,9 @@ def linear(node: Node, b: Builder, x: Value, weight: Value, bias: Value | None) 
     Known weights make it a FullyConnected of rank 2.
     """
     if weight.rank != 2 or x.shape[-1:] != weight.shape[:1]:
-        raise node.problem(f"input {list(x.shape)} does not fit weights {list(weight.shape)}")
+        raise node.problem(
+            f"an input of shape {list(x.shape)} does not fit weights of shape {list(weight.shape)}"
+        )
     if not weight.is_static:
         return plus(b, multiply(node, b, x, weight), bias)
     return fully_connected(b, x, b.transpose(weight, (1, 0)), bias)

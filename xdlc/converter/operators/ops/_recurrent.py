@@ -61,10 +61,10 @@ def directions(node: Node) -> tuple[bool, ...]:
     """Return for each direction whether it runs backwards."""
     name = node.attr("direction", "forward")
     if name not in STEPS:
-        raise node.invalid(f"direction {name!r} is unknown")
+        raise node.invalid(f"direction {name!r} is unknown; use forward, reverse or bidirectional")
     units, width = node.attr("hidden_size"), node.required(2).shape[-1]
     if units not in (None, width):
-        raise node.invalid(f"hidden_size is {units}, and its weights have {width} units")
+        raise node.invalid(f"hidden_size is {units}, but the weights have {width} units")
     return STEPS[name]
 
 
@@ -74,9 +74,11 @@ def lengths(node: Node, steps: int, batch: int) -> Array | None:
     if stated is None:
         return None
     if stated.size != batch or stated.min(initial=0) < 0 or stated.max(initial=0) > steps:
-        raise node.invalid(f"sequence lengths {stated.tolist()} do not fit {batch} runs of {steps} steps")
+        raise node.invalid(
+            f"sequence lengths {stated.tolist()} do not fit {batch} sequences of {steps} steps"
+        )
     if stated.min(initial=1) == 0:
-        raise node.problem("empty sequences are not supported: ONNX does not define their last state")
+        raise node.problem("xdlc does not support empty sequences: ONNX does not define their last state")
     return None if np.all(stated == steps) else stated.reshape(-1).astype(np.int64)
 
 
@@ -96,7 +98,9 @@ def checked_units(node: Node, gates: int) -> int:
     ways, units = len(directions(node)), recurrence.shape[-1] if recurrence.rank else 0
     rows = gates * units
     if weight.shape != (ways, rows, node.required(0).shape[2]) or recurrence.shape != (ways, rows, units):
-        raise node.invalid(f"weights {list(weight.shape)}, {list(recurrence.shape)} do not fit {gates} gates")
+        raise node.invalid(
+            f"weights {list(weight.shape)} and {list(recurrence.shape)} do not fit {gates} gates"
+        )
     if bias is not None and bias.shape != (ways, 2 * rows):
         raise node.invalid(f"biases {list(bias.shape)} do not fit {gates} gates of {units} units")
     return units
@@ -106,7 +110,7 @@ def block(node: Node, position: int, index: int) -> TensorData:
     """Return the known weights of one direction."""
     data = node.required(position).tensor.data
     if data is None:
-        raise node.problem(f"input {position} is computed at run time")
+        raise node.problem(f"input {position} must be constant, but is computed")
     return data.transform(lambda array: array[index], shape=data.shape[1:])
 
 
@@ -126,7 +130,7 @@ def activations(node: Node, default: Sequence[str]) -> list[list[Function]]:
     names = list(node.attr("activations") or list(default) * count)
     alphas, betas = iter(node.attr("activation_alpha") or ()), iter(node.attr("activation_beta") or ())
     if len(names) != len(default) * count:
-        raise node.invalid(f"it has {len(names)} activations instead of {len(default) * count}")
+        raise node.invalid(f"the node has {len(names)} activations instead of {len(default) * count}")
     made = [_activation(node, name, alphas, betas) for name in names]
     return [made[start : start + len(default)] for start in range(0, len(made), len(default))]
 
@@ -155,7 +159,7 @@ def _activation(node: Node, name: str, alphas: Iterator[float], betas: Iterator[
     alpha = next(alphas, first)
     beta = next(betas, second) if key in ("affine", "hardsigmoid", "scaledtanh") else 0.0
     if alpha is None or beta is None:
-        raise node.invalid(f"activation {name} has no alpha or beta, and ONNX states no default")
+        raise node.invalid(f"activation {name} needs alpha or beta: ONNX has no default")
 
     def scaled(b: Builder, x: Value, factor: float) -> Value:
         return b.binary(MULTIPLY, x, number(b, x, factor))
@@ -273,11 +277,11 @@ def unrolled(
     """
     x = node.required(0)
     if x.rank != 3:
-        raise node.invalid(f"input has rank {x.rank} instead of 3")
+        raise node.invalid(f"the input has rank {x.rank} instead of 3")
     steps, batch, _ = x.shape
     if steps > LIMIT:
         raise node.problem(
-            f"{steps} steps are not supported; QNN has no such recurrence, and xdlc unrolls at most "
+            f"the sequence has {steps} steps; QNN has no such recurrence, and xdlc unrolls at most "
             f"{LIMIT} steps",
             "shorten the sequence, or run this part of the model on the host",
         )

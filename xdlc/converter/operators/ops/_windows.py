@@ -121,7 +121,9 @@ def automatic_padding(node: Node) -> str:
     """
     automatic = str(node.attr("auto_pad", "") or "NOTSET")
     if automatic not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
-        raise node.invalid(f"auto_pad {automatic!r:.40} is unknown")
+        raise node.invalid(
+            f"auto_pad {automatic!r:.40} is unknown; use NOTSET, SAME_UPPER, SAME_LOWER or VALID"
+        )
     return automatic
 
 
@@ -133,7 +135,9 @@ def kernel_of(node: Node, weight: Value) -> tuple[int, ...]:
     """
     sizes, stated = weight.shape[2:], node.attr("kernel_shape")
     if stated is not None and tuple(stated) != sizes:
-        raise node.invalid(f"kernel_shape {list(stated)} differs from the weights' {list(sizes)}")
+        raise node.invalid(
+            f"kernel_shape {list(stated)} differs from the kernel of the weights, {list(sizes)}"
+        )
     return sizes
 
 
@@ -152,9 +156,9 @@ def window(node: Node, kernel: tuple[int, ...], spatial: tuple[int, ...]) -> Win
     if len(strides) != rank or len(dilations) != rank or len(pads) != 2 * rank:
         raise node.problem("strides, dilations or pads do not fit the number of spatial axes")
     if any(value < 1 for value in (*strides, *dilations, *kernel)):
-        raise node.problem("a stride, dilation or kernel size is below 1")
+        raise node.problem("strides, dilations and kernel sizes must be 1 or more")
     if any(value > EXTENT_LIMIT for value in (*strides, *dilations, *kernel, *pads)):
-        raise node.invalid("a stride, dilation, kernel size or padding needs more than 32 bits")
+        raise node.invalid("strides, dilations, kernel sizes and pads must fit 32 bits")
     before, after = tuple(pads[:rank]), tuple(pads[rank:])
     automatic = automatic_padding(node)
     if automatic == "VALID":
@@ -167,12 +171,14 @@ def window(node: Node, kernel: tuple[int, ...], spatial: tuple[int, ...]) -> Win
         small, large = tuple(pad // 2 for pad in total), tuple(pad - pad // 2 for pad in total)
         before, after = (small, large) if automatic == "SAME_UPPER" else (large, small)
     if any(pad < 0 for pad in (*before, *after)):
-        raise node.problem(f"negative padding {list(pads)} is not supported", "use Slice instead")
+        raise node.problem(
+            f"xdlc does not support negative padding {list(pads)}", "use a Slice before the node instead"
+        )
     windows = Window(kernel, strides, dilations, before, after, node.flag("ceil_mode"))
     if any(dim < 1 for dim in windows.dims(spatial)):
         raise node.problem(
             f"the window {list(kernel)} is larger than the padded input {list(spatial)}",
-            f"pass a larger {spell('input_dims')}",
+            f"set larger dimensions with {spell('input_dims')}",
         )
     return windows
 
@@ -288,7 +294,7 @@ def maximum_and_place(
         better = compare(b, GREATER, value, best)
         best, where = b.binary(MAXIMUM, best, value), select(b, better, here, where)
     if best is None or where is None:
-        raise node.invalid("its window is empty")
+        raise node.invalid("the window is empty")
     planes = np.arange(x.shape[0] * x.shape[1], dtype=np.int32) * int(np.prod(window.spatial))
     base = b.const(planes.reshape(x.shape[0], x.shape[1], *(1,) * len(window.spatial)))
     return best, b.cast(b.binary(ADD, where, base), INT64)

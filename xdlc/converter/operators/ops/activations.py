@@ -73,7 +73,7 @@ def gelu(node: Node, b: Builder) -> Value:
     """Map the error-function form; the tanh approximation is another function."""
     if node.attr("approximate", "none") != "none":
         raise node.problem(
-            "approximate='tanh' is not supported; QNN's Gelu uses the error function",
+            "xdlc does not support approximate='tanh'; QNN's Gelu uses the error function",
             "export with approximate='none', or with the formula written out",
         )
     return neuron(b, node.required(0), GELU)
@@ -96,7 +96,7 @@ def celu(node: Node, b: Builder, x: Value) -> Value:
     """
     alpha = node.attr("alpha", 1.0)
     if alpha == 0:
-        raise node.invalid("its alpha is 0")
+        raise node.invalid("alpha must not be 0")
     inner = b.binary(DIVIDE, x, number(b, x, alpha))
     if alpha < 0:  # the two parts meet at 0
         grown = b.binary(SUBTRACT, unary(b, EXP, inner), number(b, x, 1.0))
@@ -144,7 +144,7 @@ def clip(node: Node, b: Builder, value: Value) -> Value:
     """Map constant float limits onto ReluMinMax, all else onto Minimum and Maximum."""
     low, high = _limit(node, b, 1, "min"), _limit(node, b, 2, "max")
     if any(limit and limit.is_static and np.isnan(limit.numpy()).any() for limit in (low, high)):
-        raise node.invalid("a limit is NaN")
+        raise node.invalid("a limit (min or max) is NaN")
     known = all(limit is None or limit.is_static for limit in (low, high))
     if value.dtype.is_float and value.dtype is not FLOAT64 and known:  # limits are of 32 bits
         lowest, highest = (

@@ -42,9 +42,11 @@ def convolve(
         encoding: Encoding of a quantized result.
     """
     if x.rank < 3 or weight.rank != x.rank:
-        raise node.invalid(f"input of rank {x.rank} does not fit weights of rank {weight.rank}")
+        raise node.invalid(f"an input of rank {x.rank} does not fit weights of rank {weight.rank}")
     if x.rank > 5:
-        raise node.invalid(f"{x.rank - 2} spatial axes are not supported; QNN convolves over at most 3")
+        raise node.invalid(
+            f"the input has {x.rank - 2} spatial axes; QNN supports convolutions over at most 3"
+        )
     node.check_types(x, weight, bias)
     group = node.attr("group", 1)
     if group < 1 or x.shape[1] != weight.shape[1] * group or weight.shape[0] % group:
@@ -120,7 +122,7 @@ def conv_transpose(node: Node, b: Builder, x: Value, weight: Value, bias: Value 
     """Map onto TransposeConv2d or TransposeConv3d."""
     rank = x.rank - 2
     if rank not in (1, 2, 3) or weight.rank != x.rank:
-        raise node.problem(f"input of rank {x.rank} does not fit weights of rank {weight.rank}")
+        raise node.problem(f"an input of rank {x.rank} does not fit weights of rank {weight.rank}")
     node.check_types(x, weight, bias)
     group = node.attr("group", 1)
     if weight.shape[0] != x.shape[1] or group < 1 or x.shape[1] % group:
@@ -221,7 +223,9 @@ def _pads(
             before.append(half if automatic == "SAME_UPPER" else total - half)
             after.append(total - before[-1])
     if any(pad < 0 for pad in (*before, *after)):
-        raise node.problem("negative padding is not supported", "export with paddings of 0 or more")
+        raise node.problem(
+            "xdlc does not support negative padding", "export the model with paddings of 0 or more"
+        )
     return before, after
 
 
@@ -233,13 +237,13 @@ def col2im(node: Node, b: Builder, x: Value) -> Value:
     """Map onto an adding ScatterNd; QNN's Col2Im has an undocumented column order."""
     image, block = node.ints(1, "", "the image's shape"), node.ints(2, "", "the block's shape")
     if x.rank != 3 or not image or not block or len(image) != len(block) or x.shape[1] % math.prod(block):
-        raise node.invalid(f"image {image} and block {block} do not fit {list(x.shape)}")
+        raise node.invalid(f"image {image} and block {block} do not fit an input {list(x.shape)}")
     batch, channels = x.shape[0], x.shape[1] // math.prod(block)
     b.check_table(*image, batch * channels)
     places = _places(node, image, block)
     if places.size != math.prod(block) * x.shape[2]:
         raise node.invalid(
-            f"{x.shape[2]} windows, but the image {image} has {places.size // math.prod(block)}"
+            f"the input has {x.shape[2]} windows, but the image {image} has {places.size // math.prod(block)}"
         )
     inside = np.flatnonzero(places >= 0)
     split = b.reshape(x, (batch, channels, places.size))
@@ -259,7 +263,7 @@ def _places(node: Node, image: list[int], block: list[int]) -> Array:
     strides, dilations = (node.attr(name, [1] * axes) for name in ("strides", "dilations"))
     pads = node.attr("pads", [0] * (2 * axes))
     if not len(strides) == len(dilations) == len(pads) / 2 == axes or min((*strides, *dilations)) < 1:
-        raise node.invalid("its strides, dilations or pads do not fit its image")
+        raise node.invalid("the strides, dilations or pads do not fit the image")
     flat = np.zeros([1] * (2 * axes), np.int64)
     outside = np.zeros([1] * (2 * axes), np.bool_)
     for axis in range(axes):

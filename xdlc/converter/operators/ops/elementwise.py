@@ -179,9 +179,9 @@ def bit_shift(node: Node, b: Builder, x: Value, amounts: Value) -> Value:
     """
     direction = node.attr("direction")
     if direction not in ("LEFT", "RIGHT"):
-        raise node.invalid(f"direction {direction!r} is unknown")
+        raise node.invalid(f"direction {direction!r} is unknown; use LEFT or RIGHT")
     if direction == "RIGHT" and x.dtype is UINT64:
-        raise node.problem("right shifts of unsigned 64-bit integers are not supported")
+        raise node.problem("xdlc does not support right shifts of unsigned 64-bit integers")
     bits = x.dtype.bits
     count = b.cast(amounts, INT64)
     if amounts.dtype.is_signed:
@@ -214,7 +214,7 @@ def bit_cast(node: Node, b: Builder, x: Value) -> Value:
     dtype = ir.dtype.from_numpy(protobuf.numpy_dtype(node.attr("to")))
     same = x.dtype.is_integer and dtype.is_integer and x.dtype.bits == dtype.bits
     if not same and (x.dtype, dtype) != (BOOL8, UINT8):
-        raise node.problem(f"reading the bits of {x.dtype} as {dtype} is not supported")
+        raise node.problem(f"xdlc cannot read the bits of {x.dtype} as {dtype}")
     return b.cast(x, dtype)
 
 
@@ -281,7 +281,7 @@ def cast(node: Node, b: Builder) -> Value:
     try:
         dtype = ir.dtype.from_numpy(protobuf.numpy_dtype(target))
     except (KeyError, TypeError):
-        raise node.problem(f"ONNX data type {target} is not supported by QNN") from None
+        raise node.problem(f"QNN does not support the ONNX data type {target}") from None
     return b.cast(node.required(0), dtype)
 
 
@@ -289,7 +289,7 @@ def _check_rounding(node: Node) -> None:
     """Refuse invalid values of attributes that concern only 8-bit floats."""
     node.flag("saturate", 1)
     if node.attr("round_mode", "up") not in ("up", "down", "nearest"):
-        raise node.invalid(f"round_mode is {node.attr('round_mode')!r:.40}")
+        raise node.invalid(f"round_mode {node.attr('round_mode')!r:.40} is unknown; use up, down or nearest")
 
 
 @importer("CastLike", since=15, layout=ANY, dynamic=True)

@@ -21,9 +21,9 @@ def grid_sample(node: Node, b: Builder, x: Value, grid: Value) -> Value:
     mode = node.attr("mode", "linear")
     padding, align = node.attr("padding_mode", "zeros"), node.flag("align_corners")
     if x.rank != 4:
-        raise node.problem(f"{x.rank - 2} spatial axes are not supported; QNN's GridSample has 2")
+        raise node.problem(f"the input has {x.rank - 2} spatial axes; QNN's GridSample supports 2")
     if mode not in _MODES:
-        raise node.problem(f"mode {mode!r} is not supported; QNN's GridSample has linear and nearest")
+        raise node.problem(f"xdlc does not support mode {mode!r}; QNN's GridSample has linear and nearest")
     if padding not in _PADDINGS or grid.rank != 4 or grid.shape[3] != 2:
         raise node.invalid(f"padding_mode {padding!r} does not fit a grid of shape {list(grid.shape)}")
     shape = (x.shape[0], *grid.shape[1:3], x.shape[1])
@@ -41,7 +41,7 @@ def affine_grid(node: Node, b: Builder, theta: Value) -> Value:
     """Write the grid as known positions times the transposed matrices."""
     size = node.static(1, "the size")
     if size is None or size.size != theta.shape[1] + 2 or theta.shape[2] != theta.shape[1] + 1:
-        raise node.invalid(f"matrices of shape {list(theta.shape)} do not fit its size")
+        raise node.invalid(f"matrices of shape {list(theta.shape)} do not fit the size of the grid")
     dims = [int(dim) for dim in size[2:]]
     align = node.flag("align_corners")
     b.check_table(*dims)
@@ -68,9 +68,11 @@ def roi_align(node: Node, b: Builder) -> Value:
     samples, scale = node.attr("sampling_ratio", 0), node.attr("spatial_scale", 1.0)
     aligned = node.attr("coordinate_transformation_mode", _DEFAULT[node.opset >= 16]) == "half_pixel"
     if x.rank != 4 or regions.rank != 2 or regions.shape[1] != 4 or scale <= 0:
-        raise node.invalid(f"{list(x.shape)} does not fit regions {list(regions.shape)} and scale {scale:g}")
+        raise node.invalid(
+            f"an input {list(x.shape)} does not fit regions {list(regions.shape)} and scale {scale:g}"
+        )
     if node.attr("mode", "avg") != "avg":
-        raise node.problem("mode 'max' is not supported; QNN's RoiAlign computes the mean")
+        raise node.problem("xdlc does not support mode 'max'; QNN's RoiAlign computes the mean")
     params: dict[str, ir.Param] = {
         "img_size_ratio": ir.static("", np.full(2, 1.0 / scale, np.float32)),
         "num_samples_y": ir.i32(samples or -1),
@@ -91,7 +93,7 @@ def depth_to_space(node: Node, b: Builder, x: Value) -> Value:
     """Map onto DepthToSpace in either mode."""
     block = node.attr("blocksize")
     if x.rank != 4 or not block or x.shape[1] % (block * block):
-        raise node.problem(f"blocksize {block} does not fit {list(x.shape)}")
+        raise node.problem(f"blocksize {block} does not fit an input {list(x.shape)}")
     mode = {"DCR": 0, "CRD": 1}.get(node.attr("mode", "DCR"))
     if mode is None:
         raise node.invalid(f"mode must be DCR or CRD, but is {node.attr('mode')!r:.40}")
@@ -109,9 +111,11 @@ def space_to_depth(node: Node, b: Builder, x: Value) -> Value:
     """Map onto SpaceToDepth."""
     block = node.attr("blocksize")
     if node.attr("mode", "DCR") != "DCR":
-        raise node.problem(f"mode {node.attr('mode')!r} is not supported", "export with mode DCR")
+        raise node.problem(
+            f"xdlc does not support mode {node.attr('mode')!r} here", "export the model with mode DCR"
+        )
     if x.rank != 4 or not block or x.shape[2] % block or x.shape[3] % block:
-        raise node.problem(f"blocksize {block} does not fit {list(x.shape)}")
+        raise node.problem(f"blocksize {block} does not fit an input {list(x.shape)}")
     n, c, h, w = x.shape
     params = {"block_size": ir.u32s([block, block])}
     shape = (n, h // block, w // block, c * block * block)

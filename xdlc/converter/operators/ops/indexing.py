@@ -74,7 +74,7 @@ def tuple_value(node: Node, b: Builder, indices: Value, dims: Sequence[int]) -> 
     known = indices.numpy().astype(np.int64)
     bounds = np.asarray(dims, np.int64)
     if len(bounds) != known.shape[-1] or np.any(known < -bounds) or np.any(known >= bounds):
-        raise node.invalid(f"indices do not fit dimensions {list(dims)}")
+        raise node.invalid(f"the indices do not fit an input of shape {list(dims)}")
     return b.const(np.where(known < 0, known + bounds, known).astype(np.int32), indices.tensor.name)
 
 
@@ -131,7 +131,7 @@ def _scattered(node: Node, b: Builder, type: str, positions: Value, params: Mapp
         positions, updates = b.with_rank(positions, 2), b.reshape(updates, (1, *updates.shape))
     reduction = node.attr("reduction", "none")
     if reduction not in (*_REDUCTIONS, "min"):
-        raise node.invalid(f"reduction {reduction!r} is unknown")
+        raise node.invalid(f"reduction {reduction!r} is unknown; use none, add, mul, min or max")
     turned = reduction == "min"
     if turned:
         x, updates, reduction = _upside_down(b, x), _upside_down(b, updates), "max"
@@ -157,7 +157,7 @@ def tensor_scatter(node: Node, b: Builder, past: Value, update: Value, start: Va
     dims = [dim if held == axis else past.shape[held] for held, dim in enumerate(update.shape)]
     if axis == 0 or mode not in ("linear", "circular") or list(update.shape) != dims:
         raise node.invalid(
-            f"mode {mode!r}, axis {axis} do not fit {list(past.shape)} and {list(update.shape)}"
+            f"mode {mode!r} and axis {axis} do not fit inputs {list(past.shape)} and {list(update.shape)}"
         )
     count = update.shape[axis]
     shape = [1] * past.rank
@@ -168,7 +168,7 @@ def tensor_scatter(node: Node, b: Builder, past: Value, update: Value, start: Va
     if start is not None:
         most = (past.shape[axis] if mode == "linear" else 1 << 31) - count
         if start.is_static and ((start.numpy() < 0) | (start.numpy() > most)).any():
-            raise node.invalid(f"a first position is outside 0 to {most}")
+            raise node.invalid(f"a first position must be 0 to {most}")
         first = b.reshape(b.cast(start, INT32), (past.shape[0], *(1,) * (past.rank - 1)))
         places = b.binary(ADD, first, steps)
     if mode == "circular":
@@ -187,7 +187,7 @@ def compress(node: Node, b: Builder, x: Value) -> Value:
     axis = 0 if axis is None else node.axis(axis, x.rank)
     kept = np.flatnonzero([] if condition is None else condition)
     if kept.size and kept[-1] >= x.shape[axis]:
-        raise node.invalid(f"it keeps element {kept[-1]} of only {x.shape[axis]}")
+        raise node.invalid(f"the condition keeps element {kept[-1]} of only {x.shape[axis]}")
     if not kept.size:
         shape = (*x.shape[:axis], 0, *x.shape[axis + 1 :])
         return b.const(np.zeros(shape, x.dtype.numpy), node.outputs[0])
@@ -199,7 +199,7 @@ def one_hot(node: Node, b: Builder, indices: Value) -> Value:
     """Map onto OneHot; an index below 0 counts from the depth."""
     depth, values = node.static(1, "the depth"), node.static(2, "the values")
     if depth is None or values is None or values.size != 2:
-        raise node.invalid("requires a depth and two values")
+        raise node.invalid("the node requires a depth and two values")
     dim = int(depth.reshape(-1)[0])
     off, on = (_scalar(node, values.reshape(-1)[index]) for index in range(2))
     index = b.cast(indices, INT32)

@@ -53,7 +53,7 @@ def layer_normalization(
     for operation, value in later:
         result = b.binary(operation, result, value)
     if result.shape != x.shape:
-        raise node.invalid(f"its scale or bias is larger than its input {list(x.shape)}")
+        raise node.invalid(f"the scale or bias is larger than the input {list(x.shape)}")
     stash = node.attr("stash_type", 1)
     return [result, *_statistics(node, b, x, axis, stash)] if any(node.outputs[1:]) else [result]
 
@@ -86,7 +86,7 @@ def lp_normalization(node: Node, b: Builder, x: Value) -> Value:
     p = node.attr("p", 2)
     axis = node.axis(node.attr("axis", -1), x.rank)
     if p not in (1, 2):
-        raise node.invalid(f"p is {p}; ONNX supports 1 and 2")
+        raise node.invalid(f"p must be 1 or 2, but is {p}")
     if p == 2:
         params = {"axis": ir.u32(x.axis(axis)), "epsilon": ir.f32(1e-12)}
         return b.unary("L2Norm", x, params)
@@ -101,10 +101,10 @@ def lrn(node: Node, b: Builder, x: Value) -> Value:
     size = node.attr("size")
     alpha, beta, bias = node.attr("alpha", 1e-4), node.attr("beta", 0.75), node.attr("bias", 1.0)
     if not size or x.rank < 3:
-        raise node.invalid(f"size {size} does not fit {list(x.shape)}")
+        raise node.invalid(f"size {size} does not fit an input {list(x.shape)}")
     if size % 2 == 0:
         if size > _WIDEST:
-            raise node.problem(f"even windows of more than {_WIDEST} channels are not supported")
+            raise node.problem(f"xdlc does not support even windows of more than {_WIDEST} channels")
         return _even_lrn(b, x, size, alpha, beta, bias)
     params = {
         "alpha": ir.f32(alpha / size),
@@ -157,10 +157,10 @@ def _normalized(node: Node, b: Builder, x: Value) -> Value | list[Value]:
             raise node.invalid(f"input {index} has shape {list(value.shape)} for {list(dims)} channels")
     if node.flag("training_mode"):
         if len(node.outputs) < 3:
-            raise node.invalid("it has no outputs for running statistics in training mode")
+            raise node.invalid("the node has no outputs for running statistics in training mode")
         return _training(node, b, x, statistics, momentum)
     if len(node.outputs) > 1 and node.outputs[1]:
-        raise node.problem("training mode is not supported", "export the model for inference")
+        raise node.problem("xdlc does not support training mode", "export the model for inference")
     if spatial == 0 or not all(value.is_static for value in statistics):
         return _written_out(node, b, x, statistics)
     data = [value.tensor.data for value in statistics if value.tensor.data is not None]

@@ -52,7 +52,7 @@ def split(node: Node, b: Builder, value: Value) -> list[Value]:
     sizes = node.ints(1, "split", "the sizes")
     if sizes is None:
         if node.attr("num_outputs", count) != count:
-            raise node.invalid(f"num_outputs does not fit its {count} outputs")
+            raise node.invalid(f"num_outputs does not fit the {count} outputs of the node")
         step = -(-dim // count)
         sizes = [min(step, dim - step * index) for index in range(count)]
     if sum(sizes) != dim or any(size < 0 for size in sizes) or len(sizes) != len(node.outputs):
@@ -99,7 +99,7 @@ def slice_(node: Node, b: Builder, value: Value) -> Value:
     ranges = [[0, dim, 1] for dim in value.shape]
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         if step == 0:
-            raise node.problem("a step is 0")
+            raise node.problem("a step must not be 0")
         axis = node.axis(axis, value.rank)
         ranges[axis] = list(slice(start, end, step).indices(value.shape[axis]))
     shape = [len(range(*bounds)) for bounds in ranges]
@@ -130,12 +130,12 @@ def pad(node: Node, b: Builder, x: Value) -> Value:
     axes = node.ints(3, "axes", "the axes")
     axes = list(range(x.rank)) if axes is None else [node.axis(axis, x.rank) for axis in axes]
     if len(set(axes)) < len(axes):
-        raise node.invalid(f"axes {axes} repeat")
+        raise node.invalid(f"axes {axes} repeat an axis")
     if len(amounts) != 2 * len(axes):
         raise node.problem(f"{len(amounts)} amounts do not fit {len(axes)} axes")
     mode = node.attr("mode", "constant")
     if mode not in (*_SCHEMES, "wrap"):
-        raise node.invalid(f"mode {mode!r} is unknown")
+        raise node.invalid(f"mode {mode!r} is unknown; use constant, reflect, edge or wrap")
     before, after = [0] * x.rank, [0] * x.rank
     for index, axis in enumerate(axes):
         before[axis], after[axis] = amounts[index], amounts[index + len(axes)]
@@ -164,7 +164,7 @@ def _cut(node: Node, b: Builder, x: Value, before: list[int], after: list[int]) 
         return x
     ranges = [[-min(0, before[axis]), dim + min(0, after[axis]), 1] for axis, dim in enumerate(x.shape)]
     if any(end <= start for start, end, _ in ranges):
-        raise node.problem("it crops all elements")
+        raise node.problem("the node crops all elements")
     lying = [ranges[axis] for axis in x.order]
     params = {"ranges": ir.static("", np.asarray(lying, np.int32))}
     shape = [end - start for start, end, _ in lying]
@@ -199,7 +199,7 @@ def reverse_sequence(node: Node, b: Builder, x: Value) -> Value:
     lengths = node.static(1, "the lengths")
     time, batch = node.attr("time_axis", 0), node.attr("batch_axis", 1)
     if x.rank < 2 or {time, batch} != {0, 1} or lengths is None or lengths.size != x.shape[batch]:
-        raise node.invalid(f"axes {time} and {batch} of {list(x.shape)} do not fit its lengths")
+        raise node.invalid(f"axes {time} and {batch} of {list(x.shape)} do not fit the sequence lengths")
     if lengths.min(initial=0) < 0 or lengths.max(initial=0) > x.shape[time]:
         raise node.invalid(f"lengths {lengths.tolist()} do not fit {x.shape[time]} steps")
     return reversed_steps(b, x, lengths, time)
@@ -226,7 +226,7 @@ def reversed_steps(b: Builder, x: Value, lengths: Array, time: int = 0) -> Value
 def trilu(node: Node, b: Builder, x: Value) -> Value:
     """Map onto selection by a static mask, so that even infinities become 0."""
     if x.rank < 2:
-        raise node.invalid(f"requires two axes, found {list(x.shape)}")
+        raise node.invalid(f"the node needs an input of two or more axes, not {list(x.shape)}")
     diagonal = node.static(1, "the diagonal k")
     k = 0 if diagonal is None else int(diagonal.reshape(-1)[0])
     b.check_table(*x.shape[-2:])
@@ -240,7 +240,7 @@ def trilu(node: Node, b: Builder, x: Value) -> Value:
 def eye_like(node: Node, b: Builder, x: Value) -> Value:
     """Return a constant with ones on a diagonal; it depends only on the shape."""
     if x.rank != 2:
-        raise node.invalid(f"requires two axes, found {list(x.shape)}")
+        raise node.invalid(f"the node needs an input of two axes, not {list(x.shape)}")
     given = node.attr("dtype")
     dtype = x.dtype if given is None else ir.dtype.from_numpy(protobuf.numpy_dtype(given))
     rows, columns = x.shape

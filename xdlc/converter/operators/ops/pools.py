@@ -118,7 +118,7 @@ def max_unpool(node: Node, b: Builder, x: Value, indices: Value) -> Value:
     axes = x.rank - 2
     strides, pads = node.attr("strides", [1] * axes), node.attr("pads", [0] * (2 * axes))
     if not len(kernel) == len(strides) == len(pads) / 2 == axes or indices.shape != x.shape:
-        raise node.invalid("its kernel, strides, pads or indices do not fit its input")
+        raise node.invalid("the kernel, strides, pads or indices do not fit the input")
     made = [
         (dim - 1) * strides[axis] - pads[axis] - pads[axis + axes] + kernel[axis]
         for axis, dim in enumerate(x.shape[2:])
@@ -127,7 +127,7 @@ def max_unpool(node: Node, b: Builder, x: Value, indices: Value) -> Value:
     b.check_table(*shape)
     size = int(np.prod(shape))
     if indices.is_static and indices.size and not 0 <= indices.numpy().min() <= indices.numpy().max() < size:
-        raise node.invalid(f"an index is not one of {size} elements")
+        raise node.invalid(f"an index is outside the {size} elements")
     nothing = b.const(np.zeros(size, x.dtype.numpy), f"{b.stem}_zeros")
     flat = scattered(b, nothing, b.reshape(indices, (x.size,)), b.reshape(x, (x.size,)), 0)
     result = b.reshape(flat, shape)

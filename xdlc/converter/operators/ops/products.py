@@ -31,14 +31,14 @@ def multiply(node: Node, b: Builder, x: Value, y: Value) -> Value:
     """Append a matrix product."""
     node.check_types(x, y)
     if not x.rank or not y.rank:
-        raise node.problem("an input is a scalar")
+        raise node.problem("an input of the node is a scalar")
     row, column = x.rank == 1, y.rank == 1
     if row:
         x = b.reshape(x, (1, *x.shape))
     if column:
         y = b.reshape(y, (*y.shape, 1))
     if x.shape[-1] != y.shape[-2]:
-        raise node.problem(f"{list(x.shape)} times {list(y.shape)}: the inner dimensions differ")
+        raise node.problem(f"the inner dimensions of the inputs {list(x.shape)} and {list(y.shape)} differ")
     rank = max(x.rank, y.rank)
     batch = [
         broadcast(pair)
@@ -80,7 +80,7 @@ def gemm(node: Node, b: Builder) -> Value:
     x, weight, bias = node.required(0), node.required(1), node.input(2)
     alpha, beta = node.attr("alpha", 1.0), node.attr("beta", 1.0)
     if x.rank != 2 or weight.rank != 2:
-        raise node.problem(f"inputs have rank {x.rank} and {weight.rank} instead of 2")
+        raise node.problem(f"the inputs have ranks {x.rank} and {weight.rank} instead of 2")
     node.check_types(x, weight, bias)
     if node.flag("transA"):
         x = b.transpose(x, (1, 0))

@@ -48,7 +48,7 @@ def gru(node: Node, b: Builder) -> list[Value]:
 def _gru_time_major(node: Node, b: Builder) -> list[Value]:
     x = node.required(0)
     if x.rank != 3:
-        raise node.invalid(f"input has rank {x.rank} instead of 3")
+        raise node.invalid(f"the input has rank {x.rank} instead of 3")
     after = node.flag("linear_before_reset")
     if not _gru_offered(node, x):
         return _gru_unrolled(node, b, after=after)
@@ -154,7 +154,7 @@ def lstm(node: Node, b: Builder) -> list[Value]:
 def _lstm_time_major(node: Node, b: Builder) -> list[Value]:
     x = node.required(0)
     if x.rank != 3:
-        raise node.invalid(f"input has rank {x.rank} instead of 3")
+        raise node.invalid(f"the input has rank {x.rank} instead of 3")
     flags = directions(node)
     if not _lstm_offered(node, x):
         return _lstm_unrolled(node, b)

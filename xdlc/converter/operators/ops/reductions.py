@@ -104,7 +104,7 @@ def top_k(node: Node, b: Builder, x: Value) -> list[Value]:
     axis = node.axis(node.attr("axis", -1), x.rank)
     node.flag("sorted", 1)  # QNN's result is sorted always
     if not 0 < k <= x.shape[axis]:
-        raise node.problem(f"k = {k} exceeds {x.shape[axis]} elements")
+        raise node.problem(f"k is {k}, but the axis has only {x.shape[axis]} elements")
     order = (*(held for held in x.order if held != axis), axis)
     tensor = b.to_layout(x, order, why=f"{node.name} works along the last axis")
     shape = (*tensor.shape[:-1], k)

@@ -69,7 +69,7 @@ def _requested(node: Node, x: Value) -> _Request:
     if sizes is not None and sizes.size:
         stated = [int(size) for size in sizes.reshape(-1)]
         if any(size < (x.shape[axis] > 0) for axis, size in zip(axes, stated, strict=True)):
-            raise node.invalid(f"sizes {stated} do not fit {list(x.shape)}")
+            raise node.invalid(f"sizes {stated} do not fit an input {list(x.shape)}")
         ratios = [size / (x.shape[axis] or 1) for axis, size in zip(axes, stated, strict=True)]
         if policy != "stretch":
             common = min(ratios) if policy == "not_larger" else max(ratios)
@@ -82,7 +82,7 @@ def _requested(node: Node, x: Value) -> _Request:
             full_scales[axis] = float(scale)
             full_sizes[axis] = int(np.floor(np.float32(x.shape[axis]) * np.float32(scale)))
     else:
-        raise node.invalid("has neither scales nor sizes")
+        raise node.invalid("the node has neither scales nor sizes")
     return _Request(
         node.attr("mode", "nearest"),
         node.attr("coordinate_transformation_mode", "half_pixel"),
@@ -135,7 +135,7 @@ def _regions(node: Node, x: Value) -> list[tuple[float, float]]:
     given = node.static(1, "the region")
     axes = [node.axis(axis, x.rank) for axis in node.attr("axes") or range(x.rank)]
     if given is None or given.size != 2 * len(axes):
-        raise node.invalid("its region does not fit its axes")
+        raise node.invalid("the region (roi) does not fit the axes")
     flat = [float(bound) for bound in given.reshape(-1)]
     regions = [(0.0, 1.0)] * x.rank
     for index, axis in enumerate(axes):
@@ -160,7 +160,7 @@ def _by_scales(node: Node, b: Builder, scales: Array | None) -> Value:
     x = node.required(0)
     factors = tuple(float(scale) for scale in ([] if scales is None else scales.reshape(-1)))
     if len(factors) != x.rank:
-        raise node.problem(f"{len(factors)} scales do not fit rank {x.rank}")
+        raise node.problem(f"{len(factors)} scales do not fit an input of rank {x.rank}")
     sizes = tuple(
         int(np.floor(np.float32(dim) * np.float32(scale)))
         for dim, scale in zip(x.shape, factors, strict=True)
@@ -174,7 +174,7 @@ def _resize(node: Node, b: Builder, x: Value, request: _Request) -> Value:
             f"{list(x.shape)} to {list(request.sizes)} is not supported; QNN resizes the axes after channels"
         )
     if any(size < 1 for size in request.sizes):
-        raise node.problem(f"its result {list(request.sizes)} is empty")
+        raise node.problem(f"the result {list(request.sizes)} is empty")
     if request.mode not in _MODES or request.transform not in _TRANSFORMS:
         raise node.problem(f"mode {request.mode!r} with {request.transform!r} is not supported by QNN")
     if x.rank == 3:

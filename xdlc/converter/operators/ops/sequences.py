@@ -38,7 +38,7 @@ def import_split(node: Node, importer: Operators) -> list[AnyValue]:
     axis, keeps = int(node.attr("axis", 0)), node.flag("keepdims", 1)
     if shape is None:
         raise node.problem(
-            "the rank of its input is only known when the graph runs", "bind the open dimensions"
+            "the rank of its input is only known when the graph runs", "bind the dynamic dimensions"
         )
     if not -len(shape) <= axis < len(shape):
         raise node.invalid(f"axis {axis} does not fit a value of rank {len(shape)}")
@@ -62,7 +62,7 @@ def _cut_by(importer: Operators, node: Node, value: Value, axis: int, sizes: Val
             "the number of its pieces is only known when the graph runs", "make the list of sizes constant"
         )
     if not shape[0]:
-        raise node.invalid("it splits into no pieces")
+        raise node.invalid("the node splits the tensor into no pieces")
     spend(importer, node, shape[0], "its pieces")
     extent = (value.dims or ())[axis]
     if sizes.is_static:
@@ -81,7 +81,7 @@ def _cut_evenly(
     extent = (value.dims or ())[axis]
     if extent is None:
         raise node.problem(
-            f"it splits axis {axis}, which is dynamic, so xdlc cannot tell the number of pieces",
+            f"axis {axis} is dynamic, so xdlc does not know the number of pieces",
             bind_dims(),
         )
     size = 1
@@ -94,7 +94,7 @@ def _cut_evenly(
             )
         size = int(chosen.numpy())
     if size < 1:
-        raise node.invalid(f"its pieces have size {size}, but need 1 or more")
+        raise node.invalid(f"the size of the pieces must be 1 or more, but is {size}")
     count = -(-extent // size)
     spend(importer, node, count, "its pieces")
     if not count:
@@ -105,7 +105,7 @@ def _cut_evenly(
 
 def _check_integers(node: Node, value: Value) -> None:
     if value.dtype.numpy.kind != "i":
-        raise node.invalid(f"the sizes of its pieces are {value.dtype}, not integers")
+        raise node.invalid(f"the sizes of the pieces must be integers, but are {value.dtype}")
 
 
 @structural("ConcatFromSequence", layout=ANY)
@@ -113,7 +113,7 @@ def import_concat(node: Node, importer: Operators) -> list[AnyValue]:
     """Import a ConcatFromSequence: a Concat, along a new axis if the node states that."""
     elements, axis, adds = elements_of(node, 0), node.attr("axis"), node.flag("new_axis")
     if not elements:
-        raise node.invalid("joins the elements of an empty sequence")
+        raise node.invalid("the node joins the elements of an empty sequence")
     shape = elements[0].dims
     rank = None if shape is None else len(shape) + adds
     if not isinstance(axis, int) or (rank is not None and not -rank <= axis < rank):
@@ -166,7 +166,7 @@ def import_erase(node: Node, importer: Operators) -> list[AnyValue]:
     elements = list(elements_of(node, 0))
     length = len(elements)
     if not elements:
-        raise node.invalid("removes an element from an empty sequence")
+        raise node.invalid("the node removes an element from an empty sequence")
     del elements[length - 1 if node.input(1) is None else position(node, 1, length, length - 1)]
     return [sequence(importer, node, elements)]
 
@@ -204,7 +204,9 @@ def import_map(node: Node, importer: Operators) -> list[AnyValue]:
         value = given(node, index)
         column = value.elements if isinstance(value, SequenceValue) else (tensor(node, index),) * length
         if len(column) != length:
-            raise node.invalid(f"its sequences have {length} and {len(column)} elements: they must be equal")
+            raise node.invalid(
+                f"the sequences have {length} and {len(column)} elements, but need the same number"
+            )
         columns.append(column)
     spend(importer, node, length * max(body.size, 1), "its body, once for each element,")
     names, shared = body.inputs, constants(importer.context, body)
@@ -247,5 +249,5 @@ def import_get_element(node: Node, importer: Operators) -> list[AnyValue]:
     if not isinstance(value, OptionalValue):
         return [value]
     if value.element is None:
-        raise node.invalid("it reads the element of an empty optional")
+        raise node.invalid("the node reads the element of an empty optional")
     return [value.element]

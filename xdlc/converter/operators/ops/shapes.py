@@ -25,7 +25,7 @@ def constant(node: Node, b: Builder) -> Value:
         return b.const(np.asarray(node.attr("value_ints"), np.int64), name)
     value = node.attr("value", node.attr("sparse_value"))
     if not isinstance(value, TensorData):
-        raise node.problem("string constants are not supported", "use a tensor of numbers")
+        raise node.problem("xdlc does not support string constants", "use a tensor of numbers")
     return b.const(value, name)
 
 
@@ -34,12 +34,12 @@ def constant_of_shape(node: Node, b: Builder) -> Value:
     """Fill a shape with a value, which is expanded only when written."""
     shape = tuple(node.required_ints(0, "shape", "the sizes"))
     if any(dim < 0 for dim in shape):
-        raise node.problem(f"its shape {list(shape)} has a negative dimension")
+        raise node.problem(f"the shape {list(shape)} has a negative dimension")
     given = node.attr("value")
     value = given.numpy().reshape(()) if given is not None else np.zeros((), np.float32)
     filled = fill(ArrayData(value), shape)
     if not b.takes_fill(filled):
-        raise node.problem(f"its shape {list(shape)} has too many elements to be written out")
+        raise node.problem(f"the shape {list(shape)} has too many elements for a constant")
     return b.const(filled, node.outputs[0])
 
 
@@ -84,7 +84,7 @@ def transpose(node: Node, b: Builder, value: Value) -> Value:
     """Permute the layout only; move elements where the node belongs to an op."""
     perm = [int(axis) for axis in node.attr("perm", range(value.rank)[::-1])]
     if sorted(perm) != list(range(value.rank)):
-        raise node.invalid(f"perm {perm} does not fit rank {value.rank}")
+        raise node.invalid(f"perm {perm} does not fit an input of rank {value.rank}")
     if b.noted is not None and not value.is_static:
         return b.moved(value, perm, f"{node.name} moves the elements here")
     return b.transpose(value, perm)
@@ -100,7 +100,9 @@ def reshape(node: Node, b: Builder, value: Value) -> Value:
         product = math.prod(dim for dim in dims if dim != -1)
         dims[dims.index(-1)] = value.size // product if product else 0
     if math.prod(dims) != value.size or any(dim < 0 for dim in dims):
-        raise node.problem(f"{list(value.shape)} cannot become {dims}: the number of elements differs")
+        raise node.problem(
+            f"an input {list(value.shape)} cannot become {dims}: the number of elements differs"
+        )
     return b.reshape(value, dims)
 
 
@@ -124,7 +126,7 @@ def squeeze(node: Node, b: Builder, value: Value) -> Value:
     else:
         dropped = {axis + value.rank if axis < 0 else axis for axis in axes}
     if any(not 0 <= axis < value.rank or value.shape[axis] != 1 for axis in dropped):
-        raise node.problem(f"axes {sorted(dropped)} of {list(value.shape)} are not all of size 1")
+        raise node.problem(f"axes {sorted(dropped)} of {list(value.shape)} must all have size 1")
     return b.reshape(value, [dim for axis, dim in enumerate(value.shape) if axis not in dropped])
 
 
@@ -162,7 +164,7 @@ def tile(node: Node, b: Builder, x: Value) -> Value:
     if len(repeats) != x.rank:
         raise node.problem(f"{len(repeats)} repeats for rank {x.rank}")
     if any(count < 0 for count in repeats):
-        raise node.invalid(f"repeats {repeats} has a negative number")
+        raise node.invalid(f"repeats must be 0 or more, but are {repeats}")
     return tiled(b, x, repeats)
 
 

@@ -29,7 +29,7 @@ def dft(node: Node, b: Builder, x: Value) -> Value:
         raise node.invalid("axis must not be the axis of real and imaginary parts")
     size = x.shape[axis] if stated_length is None else int(stated_length.reshape(-1)[0])
     if size < 1:
-        raise node.invalid(f"a transform of {size} elements is not valid")
+        raise node.invalid(f"a transform cannot have {size} elements")
     kept = min(size, x.shape[axis])
     b.check_table(2 * size, 2 * x.shape[axis])
     turns = np.outer(np.arange(size), np.arange(x.shape[axis])) % size * (2 * np.pi / size)
@@ -57,16 +57,16 @@ def stft(node: Node, b: Builder, signal: Value) -> Value:
     step, length = node.static(1, "the frame step"), node.static(3, "the frame length")
     if signal.rank != 3 or signal.shape[2] not in (1, 2) or step is None:
         raise node.invalid(
-            f"requires a signal [batch, length, 1 or 2] and a frame step, found {list(signal.shape)}"
+            f"the node needs a frame step and a signal [batch, length, 1 or 2], not {list(signal.shape)}"
         )
     if signal.shape[2] == 2:
-        raise node.problem("complex signals are not supported")
+        raise node.problem("xdlc does not support complex signals")
     batch, dim, _ = signal.shape
     frame = dim if window is None else window.size
     frame = int(length.reshape(-1)[0]) if length is not None else frame
     stride = int(step.reshape(-1)[0])
     if (window is not None and window.shape != (frame,)) or stride < 1 or not 1 <= frame <= dim:
-        raise node.invalid(f"frames of {frame} at every {stride} of {dim} elements do not fit its window")
+        raise node.invalid(f"frames of {frame} at every {stride} of {dim} elements do not fit the window")
     count = (dim - frame) // stride + 1
     b.check_table(count, frame)
     b.check_table(frame, frame)

@@ -140,7 +140,7 @@ def stored(node: AtenNode, g: Operators, x: Value, grid: Grid, dtype: DType) -> 
 
 def _integers(node: AtenNode, g: Operators, x: Value, grid: Grid, dtype: DType) -> Value:
     if not dtype.is_integer:
-        raise node.problem(f"rounding to {dtype} is not supported", "quantize to 8- or 16-bit integers")
+        raise node.problem(f"xdlc does not support rounding to {dtype}", "quantize to 8- or 16-bit integers")
     x = cast(g, x, FLOAT32)
     storage = _stored_in(grid.low, grid.high, dtype)
     rescaling = _parameters(g, x, grid, storage) if storage is not None else None
@@ -176,7 +176,7 @@ def _along(g: Operators, x: Value, numbers: Array, attributes: dict[str, int]) -
 def real(node: AtenNode, g: Operators, x: Value, grid: Grid) -> Value:
     """Return the floats that integers denote."""
     if not x.dtype.is_integer:
-        raise node.problem(f"dequantizing {x.dtype} is not supported", "quantize to 8- or 16-bit integers")
+        raise node.problem(f"xdlc cannot dequantize {x.dtype}", "quantize to 8- or 16-bit integers")
     x = _narrowed(g, x, grid)
     found = _parameters(g, x, grid, x.dtype) if x.dtype.bits <= 16 or x.dtype is INT32 else None
     if found is None or (not x.is_static and (x.dtype.bits > 16 or "block_size" in found[1])):
@@ -229,7 +229,7 @@ def affine_grid(
 ) -> Grid:
     """Return the grid of an affine operator."""
     if not dtype.is_integer:
-        raise node.problem(f"quantized {dtype} is not supported", "quantize to 8- or 16-bit integers")
+        raise node.problem(f"xdlc does not support quantized {dtype}", "quantize to 8- or 16-bit integers")
     ends = [int(limit if end is None else end) for end, limit in zip((low, high), dtype.limits, strict=True)]
     if len(block_size) != x.rank:
         raise node.invalid(f"blocks {list(block_size)} do not fit {x.rank} axes")

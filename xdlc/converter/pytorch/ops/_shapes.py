@@ -41,7 +41,7 @@ def axes_of(node: AtenNode, axes: Sequence[int] | int, rank: int) -> list[int]:
     """
     found = [axis_of(node, axis, rank) for axis in ([axes] if isinstance(axes, int) else axes)]
     if len(set(found)) != len(found):
-        raise node.invalid(f"axes {found} repeat")
+        raise node.invalid(f"axes {found} repeat an axis")
     return found
 
 
@@ -133,7 +133,9 @@ def reshaped(g: Operators, x: Value, sizes: Sequence[Size]) -> Value:
             others = math.prod(size for size in shape if size != -1)
             shape[shape.index(-1)] = x.size // others if others else 0
         if math.prod(shape) != x.size or min(shape, default=0) < 0:
-            raise contradiction(f"{list(x.shape)} cannot become {shape}: the number of elements differs")
+            raise contradiction(
+                f"a tensor {list(x.shape)} cannot become {shape}: the number of elements differs"
+            )
         return x if tuple(shape) == x.shape else reshape(g, x, shape)
     wanted = [known(size) for size in sizes]
     computed = [place for place, size in enumerate(wanted) if isinstance(size, Value)]
@@ -159,7 +161,7 @@ def expanded(g: Operators, x: Value, sizes: Sequence[Size]) -> Value:
         ModelError: If the dimensions do not broadcast.
     """
     if len(sizes) < x.rank:
-        raise contradiction(f"{list(x.shape)} has more than {len(sizes)} axes")
+        raise contradiction(f"a tensor {list(x.shape)} has more than {len(sizes)} axes")
     wanted = [1 if not isinstance(size, Value) and size == -1 else size for size in map(known, sizes)]
     shape = numbers(wanted)
     if x.is_dynamic or shape is None:
@@ -167,7 +169,7 @@ def expanded(g: Operators, x: Value, sizes: Sequence[Size]) -> Value:
     whole = (1,) * (len(shape) - x.rank) + x.shape
     target = [old if new == 1 else new for old, new in zip(whole, shape, strict=True)]
     if any(old not in (1, new) for old, new in zip(whole, target, strict=True)):
-        raise contradiction(f"{list(x.shape)} does not broadcast to {shape}")
+        raise contradiction(f"a tensor {list(x.shape)} does not broadcast to {shape}")
     if 0 in target:
         return empty(g, target, x.dtype)
     return x if tuple(target) == x.shape else g("Expand", [x, vector(g, target)])

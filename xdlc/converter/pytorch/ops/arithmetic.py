@@ -64,7 +64,9 @@ def _either(type: str) -> Callable[[Term, Term], Term]:
 def _nextafter(x: Term, y: Term) -> Term:
     """Step in the bits, which count up with the size of a number."""
     if x.value.dtype is not FLOAT32:
-        raise UnsupportedOp(f"nextafter of {x.value.dtype} is not supported", fix="convert to float32 first")
+        raise UnsupportedOp(
+            f"xdlc does not support nextafter of {x.value.dtype}", fix="convert to float32 first"
+        )
     held = bits(x, INT32)
     held = ((y > x) ^ (x < 0)).where(held + 1, held - 1)
     least = (y > 0).where(held.of(1), int(np.iinfo(np.int32).min) + 1)
@@ -172,7 +174,9 @@ def _pow(node: AtenNode, g: Operators, self: Number, exponent: Number) -> Value:
 def _whole_power(x: Term, power: int) -> Term:
     """Return an integer to a known power by squares, which wrap around as in PyTorch."""
     if power < 0:
-        raise UnsupportedOp("negative integer powers are not supported", fix="convert the base to float")
+        raise UnsupportedOp(
+            "xdlc does not support negative powers of integers", fix="convert the base to float"
+        )
     if power < 2:
         return x if power else x * 0 + 1
     half = _whole_power(x, power // 2)

@@ -40,7 +40,9 @@ def _attention(
     enable_gqa: bool = False,
 ) -> list[Value]:
     if dropout_p:
-        raise node.problem("its dropout is random", "call model.eval() before torch.export.export")
+        raise node.problem(
+            "the dropout of the attention is random", "call model.eval() before torch.export.export"
+        )
     mask = attn_mask if attn_mask is not None else attn_bias
     factor = 1 / math.sqrt(dims(query, [-1])[0]) if scale is None else scale
     if factor != 1:

@@ -35,7 +35,7 @@ def _check(node: AtenNode, body: Body, inputs: int, outputs: int) -> None:
     if len(body.inputs) != inputs or len(body.outputs) < outputs:
         raise node.invalid(
             f"a graph has {len(body.inputs)} inputs and {len(body.outputs)} outputs, "
-            f"expected {inputs} and {outputs}"
+            f"but needs {inputs} and {outputs}"
         )
 
 
@@ -86,16 +86,16 @@ def _scan(node: AtenNode, g: Operators) -> Sequence[AnyValue]:
 
 
 _REFUSED = {
-    "associative_scan": "it combines pairs in any order; use torch's scan, or cumsum",
-    "flex_attention": "its score function runs for each pair of positions; use "
+    "associative_scan": "an associative scan combines pairs in any order; use torch's scan, or cumsum",
+    "flex_attention": "the score function runs for each pair of positions; use "
     "torch.nn.functional.scaled_dot_product_attention with a mask",
     "triton_kernel_wrapper_mutation": "a Triton kernel is GPU code",
     "triton_kernel_wrapper_functional": "a Triton kernel is GPU code",
     "call_torchbind": "a DLC cannot hold C++ objects",
-    "run_and_save_rng_state": "its result is random",
-    "run_with_rng_state": "its result is random",
+    "run_and_save_rng_state": "the result is random",
+    "run_with_rng_state": "the result is random",
     "while_loop_stack_output": "a loop that keeps all its states is for training only",
-    "executorch_call_delegate": "its graph is compiled for another device; export it without a backend",
+    "executorch_call_delegate": "the graph is compiled for another device; export it without a backend",
 }
 
 

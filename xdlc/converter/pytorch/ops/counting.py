@@ -47,7 +47,7 @@ def _unique_consecutive(
     x, axis = shapes.flat_or_along(node, g, self, dim)
     size = dims(x)[axis]
     if not x.size:
-        raise node.problem("unique elements of an empty tensor are not supported", "remove the operator")
+        raise node.problem("xdlc does not support unique elements of an empty tensor", "remove the operator")
     starts = g.builder.const(np.ones(1, np.bool_))
     if size > 1:
         same = g("Equal", [shapes.cut(g, x, axis, 1), shapes.cut(g, x, axis, 0, size - 1)])

@@ -65,7 +65,7 @@ def _arange(node: AtenNode, g: Operators, end: Number, start: Number = 0, step: 
     is_closed = operator(node) == "range"
     if isinstance(start, Value) or isinstance(end, Value) or isinstance(step, Value):
         if is_closed or not node.dtype.is_integer:
-            raise node.problem("its bounds depend on data", "use constant bounds")
+            raise node.problem("the bounds of the range depend on data", "use constant bounds")
         ends = (each if isinstance(each, Value) else int(each) for each in (start, end, step))
         return g("Range", [number(g, each) for each in ends])
     share = (end - start) / step
@@ -139,7 +139,7 @@ def _triangle(node: AtenNode, g: Operators, row: int, col: int, offset: int) -> 
 def _vander(node: AtenNode, g: Operators, x: Value, N: int | None, increasing: bool = False) -> Value:  # noqa: N803
     """Multiply the powers one by one, as PyTorch does."""
     if N == 0:
-        raise node.problem("a matrix of no powers is not supported", "remove the operator")
+        raise node.problem("xdlc does not support a matrix without powers", "remove the operator")
     x = x if x.rank else reshape(g, x, (1,))
     count, column = dims(x)[-1] if N is None else N, term(node, g, x).raised(-1)
     check_table(*dims(x), max(count, 1))

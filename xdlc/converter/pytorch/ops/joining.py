@@ -38,7 +38,7 @@ def joined(node: AtenNode, g: Operators, values: Sequence[Value], axis: int) -> 
     values = [operand(node, g, value) for value in values]
     kept = [value for value in values if value.dims != (0,)] or values[:1]
     if not kept:
-        raise node.invalid("it joins no tensors")
+        raise node.invalid("the operator joins no tensors")
     axis = shapes.axis_of(node, axis, kept[0].rank)
     given = [value.dims for value in kept if value.dims is not None]
     others = [(*shape[:axis], None, *shape[axis + 1 :]) for shape in given]

@@ -31,7 +31,7 @@ def _affine(g: Operators, x: Value, weight: Value | None, bias: Value | None) ->
 def _check_mode(node: AtenNode, mean: Value | None) -> None:
     if mean is not None and mean.is_static:
         raise node.problem(
-            "works in training mode, which changes its running statistics",
+            "the operator works in training mode, which changes its running statistics",
             "call model.eval() before torch.export.export",
         )
 
@@ -71,7 +71,7 @@ def _batch_norm(
         var = reshape(g, g("ReduceMean", [g("Mul", [centred, centred]), axes], keepdims=1), shape)
         more = [mean, g("Reciprocal", [g("Sqrt", [g("Add", [var, number(g, var, eps)])])])]
     if mean is None or var is None:
-        raise node.invalid("it has no running statistics and no statistics of the batch")
+        raise node.invalid("the operator has no running statistics and no statistics of the batch")
     statistics = (g.builder.cast(each, x.dtype) for each in (mean, var))
     operands = [x, *_affine(g, x, weight, bias), *statistics]
     made = g("BatchNormalization", operands, epsilon=eps)

@@ -78,7 +78,7 @@ def _avg_pool(
     windows = _windows(rank, kernel_size, stride, padding, [1], ceil=ceil_mode)
     x = batched(g, self, rank + 2)
     if divisor_override == 0:
-        raise node.invalid("its divisor is 0")
+        raise node.invalid("the divisor is 0")
     if x.dtype.is_float and divisor_override is None:
         given = {**windows.attributes, "count_include_pad": int(count_include_pad)}
         return unbatched(g, g("AveragePool", [x], **given), self)

@@ -216,9 +216,11 @@ def _grouped_mm(node: AtenNode, g: Operators, self: Value, mat2: Value, offs: Va
     if offs is None and self.rank == mat2.rank == 3:
         return g("MatMul", [self, mat2])
     if offs is None or (self.rank, mat2.rank) != (2, 3):
-        raise node.problem(f"ranks {self.rank} and {mat2.rank} are not supported", "write it as bmm")
+        raise node.problem(
+            f"xdlc does not support inputs of ranks {self.rank} and {mat2.rank}", "write the product as bmm"
+        )
     if any(value.is_dynamic for value in (self, mat2, offs)):
-        raise node.problem("dynamic rows or groups are not supported", bind_dims())
+        raise node.problem("xdlc does not support dynamic rows or groups", bind_dims())
     rows, (groups, depth, width) = self.shape[0], mat2.shape
     if self.shape[1] != depth or offs.shape != (groups,):
         raise node.invalid(f"{list(self.shape)} times {list(mat2.shape)} does not fit {list(offs.shape)}")

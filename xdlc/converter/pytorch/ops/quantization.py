@@ -26,7 +26,7 @@ def _integer(node: AtenNode, bound: Value | float, name: str) -> int:
     if not isinstance(bound, Value):
         return int(bound)
     if not bound.is_static or bound.size != 1:
-        raise node.problem(f"its argument {name} is computed", "pass a number")
+        raise node.problem(f"argument {name} must be a constant, but is computed", "pass a number")
     return int(bound.numpy().reshape(-1)[0])
 
 
@@ -160,7 +160,7 @@ def _dequantize_affine(
 
 def _check_domain(node: AtenNode, name: str | None) -> None:
     if name not in ("INT", "NONE", None):
-        raise node.problem(f"zero points of domain {name} are not supported", "use integer zero points")
+        raise node.problem(f"xdlc does not support zero points of domain {name}", "use integer zero points")
 
 
 # ---------------------------------------------------------------------- fake quantization
@@ -170,7 +170,9 @@ def _fake(node: AtenNode, g: Operators, x: Value, grid: Grid) -> list[Value]:
     """Return fake-quantized floats and, where an operator has it, the in-range mask."""
     results = [real(node, g, stored(node, g, x, grid, INT32), grid)]
     if len(node.outputs) > 1 and node.outputs[1]:
-        raise node.problem("the mask of elements in range is not supported", "use its first result only")
+        raise node.problem(
+            "xdlc does not support the mask of elements in range", "use only the first result of the operator"
+        )
     return results + [x] * (len(node.outputs) - 1)
 
 
@@ -258,6 +260,6 @@ def _packed_product(node: AtenNode, g: Operators, self: Value, mat2: Value, scal
 @aten("access_subclass_inner_tensor", domain="export")
 def _part_of_subclass(node: AtenNode, g: Operators) -> Value:
     raise node.problem(
-        "it reads a part of a tensor that is a Python object",
+        "the call reads a part of a tensor that is a Python object",
         "call torchao.utils.unwrap_tensor_subclass(model) before the export",
     )

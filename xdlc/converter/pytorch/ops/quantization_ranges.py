@@ -134,7 +134,9 @@ def _choose_affine(
     if mapping_type == "SYMMETRIC":
         return _symmetric(node, g, low, high, least, most, eps, middle)
     if mapping_type != "SYMMETRIC_NO_CLIPPING_ERR":
-        raise node.problem(f"mapping type {mapping_type} is not supported", "use ASYMMETRIC or SYMMETRIC")
+        raise node.problem(
+            f"xdlc does not support the mapping type {mapping_type}", "use ASYMMETRIC or SYMMETRIC"
+        )
     steps = [g("Div", [end, number(g, x, limit)]) for end, limit in ((low, least), (high, most))]
     scale = g("Max", [g("Max", steps), number(g, x, eps)])
     return _shaped(node, g, [scale, _filled(g, scale, middle)])

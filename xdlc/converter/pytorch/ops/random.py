@@ -29,7 +29,7 @@ def drawn(node: AtenNode, g: Operators, shape: Sequence[int], *, normal: bool = 
         UnsupportedOp: If random numbers are not inputs of this conversion.
     """
     if not g.random_inputs:
-        raise node.problem("its result is random", draw_outside())
+        raise node.problem("the result is random", draw_outside())
     type = "RandomNormal" if normal else "RandomUniform"
     numbers = g(type, [], shape=list(shape) or [1], dtype=_FLOAT, **of)
     return Term(g, numbers if shape else reshape(g, numbers, ()))
@@ -117,10 +117,10 @@ def _bernoulli(node: AtenNode, g: Operators, self: Value, p: Number | None = Non
 def _multinomial(node: AtenNode, g: Operators, self: Value, num_samples: int, replacement: bool) -> Value:
     """Draw classes by their weights, one or with replacement."""
     if not g.random_inputs:
-        raise node.problem("its result is random", draw_outside())
+        raise node.problem("the result is random", draw_outside())
     if num_samples != 1 and not replacement:
         raise node.problem(
-            "draws without replacement are not supported", "draw the classes outside the network"
+            "xdlc does not support draws without replacement", "draw the classes outside the network"
         )
     weights = Term(g, self)("Log") if self.rank == 2 else Term(g, reshape(g, self, (1, *dims(self))))("Log")
     classes = weights("Multinomial", sample_size=num_samples, dtype=6).value
@@ -142,7 +142,8 @@ def _dropout(node: AtenNode, g: Operators, input: Value, p: float, train: bool |
         return [x("Identity").value, *(x.same(x).value for _ in node.outputs[1:])]
     if type not in _DROPPED or not g.random_inputs:
         raise node.problem(
-            "dropout of training is random", f"{_EVAL}, or {draw_outside()}" if type in _DROPPED else _EVAL
+            "dropout in training mode is random",
+            f"{_EVAL}, or {draw_outside()}" if type in _DROPPED else _EVAL,
         )
     shape = dims(input)
     if type == "feature_dropout":

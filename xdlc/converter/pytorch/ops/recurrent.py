@@ -128,7 +128,7 @@ def _network(
     batch_first: bool,
 ) -> list[Value]:
     if train and dropout and num_layers > 1:
-        raise node.problem("dropout of training is random", "call model.eval() before the export")
+        raise node.problem("dropout in training mode is random", "call model.eval() before the export")
     kind, x = node.type.partition(".")[0], input
     initial_states = [hx] if isinstance(hx, Value) else hx
     count = 2 if bidirectional else 1
@@ -169,7 +169,7 @@ def _rows(g: Operators, x: Value, start: int, stop: int) -> Value:
 @aten("lstm.data", "gru.data", "rnn_tanh.data", "rnn_relu.data")
 def _packed(node: AtenNode, g: Operators) -> list[Value]:
     raise node.problem(
-        "its input is a packed sequence, whose lengths depend on data",
+        "the input is a packed sequence, whose lengths depend on data",
         "export the model with padded sequences (torch.nn.utils.rnn.pad_packed_sequence)",
     )
 
@@ -191,7 +191,7 @@ def _cell(
         x, states = front(g, x), [front(g, state) for state in states]
     biases = [bias for bias in (b_ih, b_hh) if bias is not None]
     if len(biases) == 1:
-        raise node.problem("the cell has a single bias", "add the second bias, or omit both")
+        raise node.problem("the cell has one bias instead of two", "add the second bias, or omit both")
     direction = _Direction([w_ih, w_hh, *biases], has_biases=bool(biases))
     states = [front(g, state) for state in states]
     _, *last = _layer(g, node.type.removesuffix("_cell"), front(g, x), states, [direction])

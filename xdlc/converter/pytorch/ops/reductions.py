@@ -151,7 +151,7 @@ def _matrix_norm(
     if len(axes) == 1 and not isinstance(ord, str):
         return norm(x, ord, axes, keepdim).value
     if isinstance(ord, str) or abs(ord) not in (1, math.inf):
-        raise node.problem("norms of singular values are not supported", "use another norm")
+        raise node.problem("xdlc does not support norms of singular values", "use another norm")
     summed, kept = axes if abs(ord) == 1 else axes[::-1]
     found = over(over(abs(x), "Sum", summed, keep=True), "Max" if ord > 0 else "Min", kept, keep=True)
     return (found if keepdim else found("Squeeze", vector(g, axes_of(self, axes)))).value

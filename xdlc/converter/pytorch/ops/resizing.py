@@ -35,7 +35,7 @@ def _sizes(
         return [int(size) for size in output_size if not isinstance(size, Value)]
     known = [factor for factor in factors if factor is not None]
     if len(known) != x.rank - 2:
-        raise node.invalid("it has neither sizes nor scales")
+        raise node.invalid("the operator has neither sizes nor scales")
     return [int(size * factor) for size, factor in zip(dims(x, range(2, x.rank)), known, strict=True)]
 
 
@@ -71,7 +71,7 @@ def _resized(
         raise node.invalid(f"the input has rank {x.rank}, which resizing does not support")
     mode, exact, antialias = _MODES[type], "exact" in type, type.endswith("_aa")
     if mode != "nearest" and not x.dtype.is_float:
-        raise node.problem(f"{mode} interpolation of {x.dtype} is not supported", "use float values")
+        raise node.problem(f"xdlc does not support {mode} interpolation of {x.dtype}", "use float values")
     scales = [*factors, *[None] * (count - len(factors))]
     output_sizes = _sizes(node, g, x, output_size, scales)
     attributes: dict[str, Any] = {"mode": mode, "axes": list(range(2, x.rank))}
@@ -88,9 +88,9 @@ def _resized(
         return g("Resize", [x, None, None, sizes], **attributes)
     spatial = dims(x, range(2, x.rank))
     if isinstance(output_sizes, Value):
-        raise node.problem("its sizes depend on dynamic dimensions", bind_dims())
+        raise node.problem("the output sizes depend on dynamic dimensions", bind_dims())
     if min(output_sizes) < 1 or len(output_sizes) != count:
-        raise node.invalid(f"sizes {output_sizes} do not fit {count} axes")
+        raise node.invalid(f"sizes {output_sizes} do not fit an input of {count} axes")
     axes = list(zip(spatial, output_sizes, scales, strict=True))
     for n, m, _ in axes:
         check_table(n)

@@ -212,14 +212,14 @@ def _slice_scatter(
     src, size = g.builder.cast(src, self.dtype), shapes.size_of(self, axis)
     if isinstance(first, Value) or isinstance(last, Value):
         if step != 1 or src.rank != self.rank:
-            raise node.problem("a computed slice with a step is not supported", bind_dims())
+            raise node.problem("xdlc does not support a computed slice with a step", bind_dims())
         place = shapes.vector_of(g, [first])
         from_end = g("Add", [place, number(g, place, dims(self)[axis])])
         place = where(g, g("Less", [place, number(g, place, 0)]), from_end, place)
         return updated(g, self, src, shapes.vector_of(g, shapes.replaced([0] * self.rank, axis, place)))
     if size is None:
         if step != 1:
-            raise node.problem("a step along a dynamic axis is not supported", bind_dims())
+            raise node.problem("xdlc does not support a step along a dynamic axis", bind_dims())
         if last <= first and (last < 0) == (first < 0):
             return self
         part = src
@@ -302,7 +302,7 @@ def _triangle(node: AtenNode, g: Operators, self: Value, diagonal: int) -> Value
 def _fill_diagonal(node: AtenNode, g: Operators, self: Value, fill_value: float, wrap: bool) -> Value:
     shape = dims(self)
     if self.rank < 2 or (self.rank > 2 and len(set(shape)) > 1):
-        raise node.invalid(f"shape {list(shape)} has no diagonal: make all axes equal")
+        raise node.invalid(f"a diagonal needs axes of equal size, but the shape is {list(shape)}")
     check_table(*shape)
     held = np.zeros(shape, np.bool_)
     np.fill_diagonal(held, True, wrap)

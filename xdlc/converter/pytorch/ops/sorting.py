@@ -126,7 +126,7 @@ def _quantile(
     """Interpolate sorted rows; q of rank 1 puts the axis of quantiles first."""
     g, values, share, source = self.g, ranked(_rows(self, dim))[0], q.flat(), self.value
     if q.value.is_static and not ((q.value.numpy() >= 0) & (q.value.numpy() <= 1)).all():
-        raise node.invalid("its q is outside 0 to 1")
+        raise node.invalid("the quantile q must be 0 to 1")
     *others, size = dims(values.value)
     rank, count, is_plain = len(others) + 1, dims(share.value)[0], operator(node) == "quantile"
     if is_plain:
@@ -163,7 +163,7 @@ def _histc(node: AtenNode, self: Term, bins: int, min: float, max: float) -> Ter
     if x.value.dtype is not FLOAT32:
         raise node.problem("bins of 16-bit floats depend on their rounding", "use float32")
     if bins < 1 or not min <= max:
-        raise node.invalid(f"it cannot count {bins} bins from {min} to {max}")
+        raise node.invalid(f"the operator cannot count {bins} bins from {min} to {max}")
     check_table(dims(x.value)[0], bins)
     low, high = _range(x, (min, max) if min != max else None, 1)
     place = (((x - low) * bins) / (high - low))("Floor").least(bins - 1)
@@ -184,7 +184,7 @@ def _histogram(
     """Count elements, or their weights, between edges; the last bin has both edges."""
     g, x = self.g, self.flat()
     if isinstance(bins, Value) and bins.is_static and (np.diff(bins.numpy()) < 0).any():
-        raise node.invalid("the edges of its bins do not increase")
+        raise node.invalid("the edges of the bins must increase")
     edges = Term(g, bins) if isinstance(bins, Value) else points(*_range(x, range, 0.5), bins + 1)
     count, column = dims(edges.value)[0] - 1, x.raised(1)
     first, second = (

@@ -131,7 +131,7 @@ _MOST_TERMS = 100
 @formula("mvlgamma", "special_multigammaln", wide=True)
 def _mvlgamma(self: Term, p: int) -> Term:
     if not 0 < p <= _MOST_TERMS:
-        raise UnsupportedOp(f"a sum of {p} logarithms is not supported", fix="use a lower dimension")
+        raise UnsupportedOp(f"xdlc does not support a sum of {p} logarithms", fix="use a lower dimension")
     total = _log_gamma(self)
     for index in range(1, p):
         total = total + _log_gamma(self - index / 2)

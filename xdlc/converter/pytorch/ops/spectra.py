@@ -160,7 +160,9 @@ def _stft(
 ) -> Any:
     width = n_fft if win_length is None else win_length
     if window is not None and not window.is_static:
-        raise node.problem("its window is computed when the graph runs", "make the window a buffer")
+        raise node.problem(
+            "the window must be constant, but is computed", "make the window a buffer of the module"
+        )
     taps, before = np.zeros(n_fft), (n_fft - width) // 2
     taps[before : before + width] = 1 if window is None else window.numpy()
     bins = n_fft if onesided is False else n_fft // 2 + 1
@@ -171,7 +173,9 @@ def _stft(
     if center:
         mode = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}.get(pad_mode)
         if mode is None:
-            raise node.problem(f"pad_mode {pad_mode!r} is not known", "pad with reflect, replicate or zeros")
+            raise node.problem(
+                f"pad_mode {pad_mode!r} is unknown", "use pad_mode reflect, replicate or constant"
+            )
         signal = g("Pad", [signal, vector(g, [0, 0, n_fft // 2] * 2)], mode=mode)
     weight = g.builder.const(table[:, None, :].astype(self.dtype.numpy))
     both = g("Conv", [signal, weight], strides=[n_fft // 4 if hop_length is None else hop_length])

@@ -73,7 +73,9 @@ def _along(node: AtenNode, g: Operators, x: Value, axis: int, rank: int) -> Term
 def _integral(node: AtenNode, g: Operators, y: Value, x: Number, dim: int) -> Value:
     axis, is_sum, shape = axis_of(dim, y.rank), not operator(node).startswith("cumulative"), dims(y)
     if y.dtype is BOOL8 or (isinstance(x, Value) and (x.rank > y.rank or x.dtype is BOOL8)):
-        raise node.problem("bools and extra axes of positions are not supported", "use numbers of one shape")
+        raise node.problem(
+            "xdlc does not support bools and extra axes of positions", "use numbers of one shape"
+        )
     if shape[axis] < 2:
         rest = [*shape[:axis], *([] if is_sum else [0]), *shape[axis + 1 :]]
         return full(g, rest, 0 if isinstance(x, Value) else 0 * x, node.dtype)
@@ -161,7 +163,10 @@ def _diff(
     axis = node.axis(dim, self.rank)
     x = joined(node, g, [value for value in (prepend, self, append) if value is not None], axis)
     if not 0 <= n <= _MOST:
-        raise node.problem(f"{n} successive differences are not supported", f"compute at most {_MOST}")
+        raise node.problem(
+            f"xdlc supports at most {_MOST} successive differences, not {n}",
+            "use a lower order of differences",
+        )
     size = shapes.size_of(x, axis)
     if n and size is not None and size <= n:
         return shapes.empty(g, [*x.shape[:axis], 0, *x.shape[axis + 1 :]], x.dtype)

@@ -196,7 +196,9 @@ def _whole_numbers(
     batch, channels, *sizes = dims(x)
     first, second, *kernel = dims(weight)
     if groups < 1 or channels % groups or first % groups:
-        raise node.invalid(f"{channels} channels do not fit weights {list(weight.shape)} in {groups} groups")
+        raise node.invalid(
+            f"an input of {channels} channels does not fit weights {list(weight.shape)} in {groups} groups"
+        )
     places, count, inner = windows.places(sizes), math.prod(kernel), channels // groups
     read = reshape(g, taken(g, x, places), (batch, groups, inner * count, places.shape[1]))
     apart = reshape(g, weight, (groups, first // groups, second, count))

@@ -191,12 +191,14 @@ class Evaluation:
             dtypes = {entry.name: np.dtype(dtype_of(NUMBERS[entry.kind]).numpy)}
             fixed = {entry.name: values[entry.name]}
             number = fixed_inputs(dtypes, {entry.name: ()}, fixed, program.path)[entry.name].item()
-            program.notices.append(f"input {entry.name!r} is fixed to {number}: the DLC has no such input")
+            program.notices.append(
+                f"input {entry.name!r} is now the constant {number}: the DLC has no such input"
+            )
             program.fixed.add(entry.name)
             return number
         elif entry.default is not None:
             value = self._machine.value(entry.default, {})
-            program.notices.append(f"input {entry.name!r} is {value!r}, its default")
+            program.notices.append(f"xdlc uses the default of input {entry.name!r}: {value!r}")
             return value
         elif entry.kind in NUMBERS:
             tensor = recorder.unknown(entry.name, NUMBERS[entry.kind], ())
@@ -218,7 +220,7 @@ class Evaluation:
             pairs = zip(_items(now), _items(start), strict=False)
             if len(now) != len(start) or any(a is not b for a, b in pairs):
                 problem = f"attribute {path!r} is a {type(now).__name__} that the network changes"
-                raise UnsupportedOp(problem, fix="make it an input and an output of the network")
+                raise UnsupportedOp(problem, fix="make the attribute an input and an output of the network")
         of_file = {id(made) for _, made in self._made.values()}
         for (_, field), (held, start) in self._machine.changed.items():
             path, end = f"{held.path}.{field}".lstrip("."), held.fields[field]
@@ -227,7 +229,7 @@ class Evaluation:
                 continue
             if not isinstance(end, Tensor | int | float | str | None):
                 problem = f"attribute {path!r} changes to a {type(end).__name__}"
-                raise UnsupportedOp(problem, fix="make it an input and an output of the network")
+                raise UnsupportedOp(problem, fix="make the attribute an input and an output of the network")
             if path in self._starts and isinstance(end, Tensor):
                 program.written[self._starts[path].name] = end.name
             self.ends[path] = end
@@ -254,7 +256,7 @@ def _named(result: Any) -> list[tuple[str, Any]]:
 def _leaves(result: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
     """Iterate over the leaves of containers, with positions and keys."""
     if len(path) > _MOST_DEPTH:
-        raise UnsupportedOp("the containers of the outputs nest too deep", fix="return tensors")
+        raise UnsupportedOp("the containers of the outputs nest too deeply", fix="return tensors")
     if isinstance(result, dict | list | tuple):
         for key, value in result.items() if isinstance(result, dict) else enumerate(result):
             yield from _leaves(value, (*path, key))

@@ -76,13 +76,15 @@ class Code:
         self._marks -= sum(map(text.count, (b",", b"(", b".")))
         where, fix = f"{self.path}: {record}", "save the model again, or export it with torch.export"
         if min(self._left, self._marks) < 0:
-            raise ModelError(f"has too much code for a network: {len(text)} bytes", where=where, fix=fix)
+            raise ModelError(
+                f"the file has too much code for a network: {len(text)} bytes", where=where, fix=fix
+            )
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 body = ast.parse(text).body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            problem = f"has invalid TorchScript: {error}"[:200]
+            problem = f"the file has invalid TorchScript: {error}"[:200]
             raise ModelError(problem, where=where, fix=fix) from error
         return {each.name: each for each in body if isinstance(each, ast.ClassDef | ast.FunctionDef)}
 
@@ -122,7 +124,9 @@ class Machine:
         """Return the result of a method of an object."""
         function = self._code.method(owner.kind, name)
         if function is None:
-            raise UnsupportedOp(f"{owner.kind} has no method {name}", fix="use torch.export")
+            raise UnsupportedOp(
+                f"{owner.kind} has no method {name}", fix="export the model with torch.export"
+            )
         around, self.recorder.module = self.recorder.module, owner.path or self.recorder.module
         result = self._called(function, [owner, *arguments], named or {})
         self.recorder.module = around
@@ -132,7 +136,9 @@ class Machine:
         """Return the result of a function."""
         self._depth += 1
         if self._depth > _MOST_DEPTH:
-            raise UnsupportedOp(f"calls nest more than {_MOST_DEPTH} deep", fix="simplify the model")
+            raise UnsupportedOp(
+                f"calls nest more than {_MOST_DEPTH} levels deep", fix="export the model with torch.export"
+            )
         names = [argument.arg for argument in function.args.args]
         variables = dict(zip(names, arguments, strict=False)) | dict(named)
         defaults = function.args.defaults
@@ -167,7 +173,9 @@ class Machine:
     def _count(self) -> None:
         self._steps += 1
         if self._steps > _MOST_STEPS:
-            raise UnsupportedOp(f"runs more than {_MOST_STEPS} steps", fix="export it with torch.export")
+            raise UnsupportedOp(
+                f"the script runs more than {_MOST_STEPS} steps", fix="export the model with torch.export"
+            )
 
     def _statement(self, statement: ast.stmt, variables: dict[str, Any]) -> Any:
         if isinstance(statement, ast.Return):
@@ -209,7 +217,7 @@ class Machine:
 
     def _set(self, owner: Any, name: str, value: Any) -> None:
         if not isinstance(owner, Object):
-            raise ValueError(f"sets attribute {name} of a value that is not an object")
+            raise ValueError(f"the script sets attribute {name} of a value that is not an object")
         if self.recorder.branches:
             path = f"{owner.path}.{name}".lstrip(".")
             raise UnsupportedOp(
@@ -281,7 +289,7 @@ class Machine:
 
     def _attribute(self, owner: Any, name: str) -> Any:
         if not isinstance(owner, Object):
-            raise ValueError(f"reads attribute {name} of a value that is not an object")
+            raise ValueError(f"the script reads attribute {name} of a value that is not an object")
         if name not in owner.fields:
             declared = self._code.fields(owner.kind).get(name)
             if declared is None:
@@ -302,7 +310,7 @@ class Machine:
             raise _unknown(function)
         path = self.value(function, variables)
         if not isinstance(path, Named):
-            raise ValueError("calls a value that is not a function")
+            raise ValueError("the script calls a value that is not a function")
         if path.startswith("__torch__."):
             return self._function(path, arguments, named)
         space, _, name = path.removeprefix("ops.").partition(".")
@@ -317,7 +325,7 @@ class Machine:
             return self._called(definition, arguments, named)
         if isinstance(definition, ast.ClassDef) and self._code.method(path, "__init__") is None:
             return tuple(arguments)  # a NamedTuple
-        raise UnsupportedOp(f"{path} is not in the code", fix="save the model again")
+        raise UnsupportedOp(f"the file has no code for {path}", fix="save the model again")
 
     def _operator(
         self, name: str, arguments: list[Any], named: Mapping[str, Any] | None = None, space: str = "aten"
@@ -366,7 +374,9 @@ def _known(value: Any) -> Any:
 
 def _unknown(what: ast.expr | str) -> UnsupportedOp:
     text = what if isinstance(what, str) else ast.unparse(what)
-    return UnsupportedOp(f"{text[:80]} is not supported in TorchScript", fix="export it with torch.export")
+    return UnsupportedOp(
+        f"xdlc does not support {text[:80]} in TorchScript", fix="export the model with torch.export"
+    )
 
 
 def _path(node: ast.expr) -> str:

@@ -59,7 +59,9 @@ def applied(
     if space == "quantized":
         return quantized.applied(recorder, name, [*arguments, *named.values()])
     if space not in ("aten", "prim"):
-        raise UnsupportedOp(f"operator {space}::{name} is custom: its result shapes are unknown", fix=_FIX)
+        raise UnsupportedOp(
+            f"operator {space}::{name} is custom, so xdlc does not know the shapes of its results", fix=_FIX
+        )
     if name in ("__is__", "__isnot__"):
         return primitives.apply(name, arguments)
     if isinstance(first, Tensor):
@@ -105,7 +107,7 @@ def _recorded(
         stated = arguments.get("dtype")
         return recorder.cast(positional[0], arguments["other"].dtype if stated is None else stated)
     if version < _DIVISION and name == "div" and all(operand.dtype not in FLOATS for operand in operands):
-        problem = "integer division in files of torch before 1.6 is not supported"
+        problem = "xdlc does not support integer division in files of torch before 1.6"
         raise UnsupportedOp(problem, fix="save the model with a newer torch")
     if version < _FILL and name == "full" and arguments["dtype"] is None:
         arguments["fill_value"] = float(arguments["fill_value"])

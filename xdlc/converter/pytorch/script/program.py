@@ -69,10 +69,14 @@ class _Reader:
         self._root = self._pickle("data.pkl")
         self._constants = self._pickle("constants.pkl") if "constants.pkl" in archive else ()
         if not isinstance(self._root, Record):
-            raise ModelError("contains no network", where=self._where, fix="save it with torch.jit.save")
+            raise ModelError(
+                "the file contains no network", where=self._where, fix="save the model with torch.jit.save"
+            )
         forward = self._code.method(self._root.kind, "forward")
         if forward is None:
-            raise ModelError("has no method forward", where=self._where, fix="define forward")
+            raise ModelError(
+                "the model has no method forward", where=self._where, fix="define the method forward"
+            )
         self._inputs = self._declared(forward.args)
 
     def _pickle(self, name: str) -> Any:
@@ -141,7 +145,7 @@ class _Reader:
         raise UnsupportedOp(
             f"attributes {names} have different states before and after a call",
             where=self._where,
-            fix="make them inputs and outputs of the network, or call it once before it is saved",
+            fix="make them inputs and outputs of the network, or call it once before you save it",
         )
 
     def _evaluated(self, shapes: Mapping[str, tuple[int, ...]], states: Mapping[str, Any]) -> Evaluation:

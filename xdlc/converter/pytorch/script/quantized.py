@@ -90,7 +90,7 @@ def _quantized(recorder: Recorder, tensor: Tensor, scale: Any, zero_point: Any, 
 def _rounded(recorder: Recorder, tensor: Tensor, quantizer: Quantizer) -> Tensor:
     """Return a float tensor, rounded and with a quantizer."""
     if quantizer.dtype not in _LIMITS:
-        raise UnsupportedOp("tensors quantized to less than 8 bits are not supported", fix=_FIX)
+        raise UnsupportedOp("xdlc does not support tensors quantized to less than 8 bits", fix=_FIX)
     low, high = _LIMITS[quantizer.dtype]
     dtype = ScalarType(INTEGERS[quantizer.dtype])
     how = {"scale": quantizer.scale, "zero_point": quantizer.zero_point}

@@ -142,7 +142,7 @@ class Recorder:
         """Add a call; return the tensor that results, or a tuple or list of them."""
         self._calls += 1
         if self._calls > _MOST_CALLS:
-            raise UnsupportedOp(f"calls more than {_MOST_CALLS} operators", fix=_FIX)
+            raise UnsupportedOp(f"the script calls more than {_MOST_CALLS} operators", fix=_FIX)
         _check_sizes(arguments)
         self._check_indices(arguments)
         slots = schema(name) or () if space == "aten" else ()
@@ -216,4 +216,6 @@ def _check_sizes(arguments: Mapping[str, Any]) -> None:
         value = arguments.get(name)
         sizes = [each for each in value if isinstance(each, int)] if isinstance(value, list) else []
         if math.prod(max(each, 1) for each in sizes) > _MOST_ELEMENTS:
-            raise UnsupportedOp(f"makes a tensor of shape {value}", fix="check the shapes of the inputs")
+            raise UnsupportedOp(
+                f"the script makes a tensor of shape {value}", fix="check the shapes of the inputs"
+            )

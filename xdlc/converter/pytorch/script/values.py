@@ -170,7 +170,7 @@ class Results:
             problem.where = problem.where or where
             raise
         except _ERRORS as error:
-            misfit = f"its inputs do not fit the operator: {error}"[:300]
+            misfit = f"the inputs do not fit the operator: {error}"[:300]
             raise UnsupportedOp(misfit, where=where, fix="check the shapes of the inputs") from error
         stated = handled[: len(node.outputs)]
         return [*stated, *[None] * (len(node.outputs) - len(stated))]

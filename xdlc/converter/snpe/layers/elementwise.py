@@ -18,7 +18,7 @@ def binary(node: Layer) -> None:
     """Translate to ElementWiseBinary."""
     node.choice("op", BINARY)
     if len(node.inputs) != 2:
-        raise node.problem(f"has {len(node.inputs)} inputs instead of 2")
+        raise node.problem(f"the layer has {len(node.inputs)} inputs instead of 2")
     node.emit("ElementWiseBinary", node.inputs, {"operation": ir.u32(ADD)})
 
 
@@ -29,7 +29,7 @@ def combined(node: Layer) -> None:
     factors = set(node.floats("coeffs"))
     if len(node.inputs) != 2 or factors - {1.0}:
         raise node.problem(
-            f"sums {len(node.inputs)} inputs with factors {sorted(factors)}; only sums of two are supported"
+            f"the layer sums {len(node.inputs)} inputs, factors {sorted(factors)}; xdlc supports sums of two"
         )
     node.emit("ElementWiseBinary", node.inputs, {"operation": ir.u32(ADD)})
 
@@ -50,6 +50,6 @@ def neuron(node: Layer) -> None:
     if function == "rectifier with bounds":
         low, high = node.real("min_clamp"), node.real("max_clamp")
         if low > high:
-            raise node.problem(f"clamps to at least {low:g} and at most {high:g}")
+            raise node.problem(f"the layer clamps to at least {low:g} and at most {high:g}")
         params |= {"min_value": ir.f32(low), "max_value": ir.f32(high)}
     node.emit("ElementWiseNeuron", [node.source], params)

@@ -13,7 +13,7 @@ RESIZES = {0: "bilinear"}
 def _axis(node: Layer, rank: int) -> int:
     axis = node.whole("axis")
     if not -rank <= axis < rank:
-        raise node.problem(f"attribute 'axis' is {axis}, but the rank is {rank}")
+        raise node.problem(f"attribute 'axis' is {axis}, but the input has rank {rank}")
     return axis % rank
 
 
@@ -22,7 +22,7 @@ def const(node: Layer) -> None:
     """Make the output a static tensor."""
     value = node.weight("value") if "value" in node.weights else next(iter(node.weights.values()), None)
     if value is None or value.data is None or value.size != node.output.size:
-        raise node.problem("has no value of the shape of its output")
+        raise node.problem("the layer has no value of the shape of its output")
     target = node.output
     target.data, target.role = value.data.reshape(target.shape), value.role
     target.dtype, target.encoding = value.dtype, value.encoding
@@ -75,7 +75,7 @@ def scaling(node: Layer) -> None:
     """Translate to ResizeBilinear: the size is the output's."""
     node.choice("resize_mode", RESIZES)
     if node.flag("maintain_aspect_ratio"):
-        raise node.problem("keeping the aspect ratio is not supported")
+        raise node.problem("xdlc does not support resizing that keeps the aspect ratio")
     params: dict[str, Param] = {
         "align_corners": ir.b8(node.flag("align_corners")),
         "half_pixel_centers": ir.b8(node.flag("half_pixel_centers")),
@@ -88,7 +88,7 @@ def arg_max(node: Layer) -> None:
     """Translate to Argmax, and Cast to float, the type of positions in SNPE 1."""
     kind = str(node.attr("op", "ARGMAX"))
     if kind != "ARGMAX":
-        raise node.problem(f"attribute 'op' is {kind!r}; only 'ARGMAX' is supported")
+        raise node.problem(f"attribute 'op' is {kind!r}; xdlc supports only 'ARGMAX'")
     axis = _axis(node, node.source.rank)
     params: dict[str, Param] = {
         "axis": ir.u32(axis),

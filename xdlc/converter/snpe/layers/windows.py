@@ -17,7 +17,7 @@ HALF = 128  # between a signed byte and its unsigned counterpart
 
 def _image(node: Layer) -> Tensor:
     if node.source.rank != 4 or node.output.rank != 4:
-        raise node.problem(f"works on {list(node.source.shape)}, not on images")
+        raise node.problem(f"the layer needs images, but its input has shape {list(node.source.shape)}")
     return node.source
 
 
@@ -47,9 +47,9 @@ def _needed(node: Layer, spans: list[int], steps: list[int]) -> list[int]:
 def _weights(node: Layer) -> Tensor:
     weight = node.weight("weights_0")
     if node.whole("padding_mode", 0) != 0:
-        raise node.problem("padding with values other than 0 is not supported")
+        raise node.problem("xdlc supports only padding with 0")
     if weight.rank != 4:
-        raise node.problem(f"has weights of shape {list(weight.shape)} instead of rank 4")
+        raise node.problem(f"the layer has weights of shape {list(weight.shape)} instead of rank 4")
     return as_signed(weight)
 
 
@@ -84,7 +84,7 @@ def deconvolution(node: Layer) -> None:
     source, weight = _image(node), _weights(node)
     steps = _pair(node, "stride_y", "stride")
     if _pair(node, "dilation_y", "dilation_x", 1) != [1, 1]:
-        raise node.problem("dilation is not supported")
+        raise node.problem("xdlc does not support dilation")
     more = _pair(node, "output_padding_y", "output_padding_x", 0)
     needed = [
         (source.shape[axis + 1] - 1) * steps[axis]

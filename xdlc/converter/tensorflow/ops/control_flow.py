@@ -45,7 +45,7 @@ def _case(node: Node, g: Operators) -> Sequence[AnyValue]:
     count = sum(1 for name in node.attributes if name.startswith("branches_"))
     branches = [node.graph(f"branches_{index}") for index in range(count)]
     if not branches:
-        raise node.invalid("it has no branches")
+        raise node.invalid("the node has no branches")
     operands, chosen, outputs = node.inputs[1:], node.required(0), len(node.outputs)
     _check_operands(node, branches, len(operands))
     if chosen.is_static:
@@ -96,7 +96,9 @@ def _while(node: Node, g: Operators) -> Sequence[AnyValue]:
     states: list[AnyValue] = [node.required(index) for index in range(len(node.inputs))]
     _check_operands(node, [condition, body], len(states))
     if len(body.outputs) != len(states):
-        raise node.invalid(f"its body returns {len(body.outputs)} values for {len(states)} variables")
+        raise node.invalid(
+            f"the body of the loop returns {len(body.outputs)} values for {len(states)} variables"
+        )
     trips = trip_count(g, condition, body, states)
     if trips == 0:
         return states
@@ -115,7 +117,9 @@ def _as_tensors(node: Node, g: Operators, body: Body, states: Sequence[AnyValue]
     ]
     if unset:
         if not g.context.budget.unrolled_nodes.take(body.size):
-            raise node.problem("its lists have no shape, and the model has too many loops to infer it")
+            raise node.problem(
+                "the lists of the loop have no shape, and the model has too many loops to infer the shape"
+            )
         forget = g.context.checkpoint()
         with sub_graph(g.context, graph_name(g, node, "shapes")) as sub:
             operands = {

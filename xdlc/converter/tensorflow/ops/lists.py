@@ -32,7 +32,7 @@ def reserved(node: Node, g: Operators, count: int, dtype: str, shape: Sequence[i
         kind = np.dtype(dtype)
         element_type = from_numpy(kind)
     except TypeError as error:
-        raise node.problem(f"a list of {dtype}, which a DLC cannot hold") from error
+        raise node.problem(f"a list has elements of type {dtype}, which a DLC cannot hold") from error
     is_known = shape is not None and min(shape, default=0) >= 0
     if shape is not None and is_known:
         check_shape(node.own_name, (count, *shape), element_type)
@@ -151,7 +151,7 @@ def stacked_row(node: Node, g: Operators, items: SequenceValue, shape: Sequence[
     set_ones = [element for element in items.elements if not is_unset(element)]
     element_dims = set_ones[0].shape if set_ones else shape
     if element_dims is None or min(element_dims, default=0) < 0:
-        raise node.problem("reads an unset element of a list, whose shape is unknown")
+        raise node.problem("the node reads an unset element of a list, whose shape is unknown")
     return g.builder.const(np.zeros(element_dims, items.elements[0].dtype.numpy), f"{g.builder.stem}_zero")
 
 
@@ -262,7 +262,7 @@ def _push_back(node: Node, g: Operators) -> AnyValue:
 def _pop_back(node: Node, g: Operators) -> list[AnyValue]:
     elements = listed(node, g, list_of(node, 0))
     if not elements:
-        raise node.invalid("removes an element of an empty list")
+        raise node.invalid("the node removes an element of an empty list")
     rest = SequenceValue(tuple(elements[:-1]))
     return [rest, element_at(node, g, SequenceValue(tuple(elements)), len(elements) - 1)]
 
@@ -271,7 +271,7 @@ def _pop_back(node: Node, g: Operators) -> list[AnyValue]:
 def _resize(node: Node, g: Operators) -> AnyValue:
     elements, count = listed(node, g, list_of(node, 0)), _count(node, 1)
     if count > len(elements) and not elements:
-        raise node.problem("extends an empty list, whose elements have no type")
+        raise node.problem("the node extends an empty list, whose elements have no type")
     if count > len(elements):
         zero = np.zeros(elements[0].shape, elements[0].dtype.numpy)
         elements += [g.builder.const(zero, f"{g.builder.stem}_unset")] * (count - len(elements))
@@ -299,7 +299,9 @@ def _gathered(node: Node, g: Operators, items: AnyValue, index: int, shape: list
 def _scatter(node: Node, g: Operators) -> AnyValue:
     at, tensor = indices(node, 1), node.required(0)
     if at is None:
-        raise node.problem("computed positions in a list are not supported", "make the positions constant")
+        raise node.problem(
+            "xdlc does not support computed positions in a list", "make the positions constant"
+        )
     wanted = _count(node, 3) if len(node.inputs) > 3 else -1
     count = max(int(at.max(initial=-1)) + 1, wanted)
     if at.tolist() == list(range(count)):
@@ -324,7 +326,7 @@ def _concat(node: Node, g: Operators) -> list[AnyValue]:
 
 def _concatenated(node: Node, g: Operators, elements: list[Value]) -> list[AnyValue]:
     if not elements:
-        raise node.problem("joins the elements of an empty list")
+        raise node.problem("the node joins the elements of an empty list")
     lengths = np.asarray([element.shape[0] for element in elements], np.int64)
     return [g("Concat", elements, axis=0), g.builder.const(lengths)]
 
@@ -337,7 +339,7 @@ def _split(node: Node, g: Operators) -> AnyValue:
 def _pieces(node: Node, g: Operators, tensor: Value, index: int) -> AnyValue:
     lengths = indices(node, index)
     if lengths is None:
-        raise node.problem("computed lengths of pieces are not supported", "make the lengths constant")
+        raise node.problem("xdlc does not support computed lengths of pieces", "make the lengths constant")
     if lengths.size < 2:
         return counted(node, g, [tensor] * lengths.size)
     return counted(node, g, g.apply("Split", [tensor, g.builder.const(lengths)], {"axis": 0}, lengths.size))
@@ -388,7 +390,9 @@ def _array_gather(node: Node, g: Operators) -> Value:
 def _array_scatter(node: Node, g: Operators) -> AnyValue:
     at, tensor, items = indices(node, 1), node.required(2), list_of(node, 3)
     if at is None:
-        raise node.problem("computed positions in an array are not supported", "make the positions constant")
+        raise node.problem(
+            "xdlc does not support computed positions in an array", "make the positions constant"
+        )
     if at.tolist() == list(range(length(node, items))):
         return tensor
     return _scattered(node, g, items, at.tolist(), tensor)

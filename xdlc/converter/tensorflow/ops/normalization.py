@@ -52,8 +52,8 @@ def batch_norm(
     is_plain = is_training and is_channel_first(node) and _normalizes_rows(x, scale, offset)
     if is_training and not is_plain:
         g.context.diagnostics.notices.append(
-            f"{node.own_name!r} belongs to a training graph: it normalizes by the statistics of its own "
-            "batch; export the model for inference"
+            f"{node.own_name!r} normalizes by the statistics of the batch, as in training; "
+            "export the model for inference"
         )
 
     def normalized(value: Value) -> Value:
@@ -63,7 +63,7 @@ def batch_norm(
             count = math.prod(dims(value)[:-1])
             unbiased = g("Mul", [variance, number(g, variance, count / max(count - 1, 1))])
             if value.dtype is not scale.dtype:
-                raise node.problem(f"statistics of {value.dtype} are not supported")
+                raise node.problem(f"xdlc does not support statistics of type {value.dtype}")
             factor = g("Mul", [rsqrt(g, g("Add", [variance, number(g, variance, epsilon)])), scale])
             return g("Add", [g("Mul", [g("Sub", [value, mean]), factor]), offset])
         return normalization.batch_norm(g, value, scale, offset, mean, stated_variance, epsilon)

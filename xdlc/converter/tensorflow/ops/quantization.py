@@ -55,8 +55,8 @@ def _dequantize(node: Node, g: Operators, x: Value, low: Value, high: Value) -> 
     mode = str(node.attr("mode", "MIN_COMBINED"))
     if mode == "MIN_FIRST" and low.is_static and high.is_static and (low.numpy() == high.numpy()).any():
         g.context.diagnostics.notices.append(
-            f"node {node.own_name!r} has a range of a single value: xdlc uses it, where TensorFlow "
-            "divides by 0"
+            f"node {node.own_name!r} has a range of one value, so TensorFlow divides by 0; "
+            "xdlc returns this value"
         )
     return quantization.dequantized(
         g, x, low, high, mode=mode, narrow=narrow, axis=None if axis < 0 else axis
@@ -67,7 +67,7 @@ def _dequantize(node: Node, g: Operators, x: Value, low: Value, high: Value) -> 
 def _quantize(node: Node, g: Operators, x: Value, low: Value, high: Value) -> list[Value]:
     dtype = dtype_of(node, "T", "quint8")
     if int(node.attr("axis", -1)) >= 0:
-        raise node.problem("a range per element of an axis is not supported")
+        raise node.problem("xdlc does not support a range per element of an axis")
     return quantization.quantized(
         g,
         x,

@@ -70,7 +70,10 @@ def _block_lstm(node: Node, g: Operators) -> list[Value]:
     x, cell, hidden = (node.required(index) for index in (1, 2, 3))
     steps = dims(x)[0]
     if ints(node.required(0), "the number of steps")[0] < steps:
-        raise node.problem("shorter sequences are not supported", "pass the length of the input")
+        raise node.problem(
+            "xdlc does not support sequences shorter than the input",
+            "set the sequence length to the length of the input",
+        )
     weights = {name: node.required(4 + index) for index, name in enumerate(_WEIGHTS)}
     order, bias, clip = ("ifco", 0.0, 0.0) if is_second else ("icfo", 1.0, 3.0)
     step = _lstm_step(node, g, order, node.attr("forget_bias", bias), node.attr("cell_clip", clip))
@@ -99,6 +102,6 @@ def _gru_cell(node: Node, g: Operators) -> list[Value]:
 @handler("CudnnRNN", "CudnnRNNV2", "CudnnRNNV3", ignores=("rnn_mode", "input_mode", "direction"))
 def _cudnn(node: Node, _g: Operators) -> Value:
     raise node.problem(
-        "its weights are packed in a format of the GPU library",
+        "the weights are packed in a format of the GPU library",
         "export the model on a CPU, or with layers that do not use cuDNN (use_cudnn=False)",
     )

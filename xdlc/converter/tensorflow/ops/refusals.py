@@ -16,23 +16,23 @@ def _gradient(node: Node, _g: Operators) -> AnyValue:
 
 _REFUSED = {
     "HashTable HashTableV2 LookupTableFind LookupTableFindV2 MutableHashTableV2": (
-        "lookup tables, which the model fills on loading, are not supported",
+        "xdlc does not support lookup tables, which the model fills on loading",
         "look up outside the network, and begin after the table: {} NODE DIMS",
     ),
     "ParseExample ParseExampleV2 ParseSingleExample DecodeRaw DecodeJpeg DecodePng DecodeImage DecodeCSV": (
-        "encoded text and images are not supported",
+        "xdlc does not support encoded text and images",
         "decode outside the network, and begin after the decoder: {} NODE DIMS",
     ),
     "IteratorGetNext Iterator IteratorV2 QueueDequeueV2 QueueDequeueManyV2 FIFOQueueV2 ReaderReadV2": (
-        "input pipelines of training are not supported",
+        "xdlc does not support input pipelines of training",
         "begin the graph at the pipeline's output: {} NODE DIMS",
     ),
     "TRTEngineOp NeuronOp XlaCallModule": (
-        "is compiled for another runtime: TensorRT, Neuron or XLA",
+        "the node is compiled for another runtime: TensorRT, Neuron or XLA",
         "convert the original model, or export it to ONNX or TFLite",
     ),
     "VariableV2 Variable VarHandleOp": (
-        "variables created inside functions are in no checkpoint",
+        "no checkpoint holds variables that functions create",
         "export the model again, with variables created outside functions",
     ),
 }
@@ -49,6 +49,6 @@ def _refused(node: Node, _g: Operators) -> Value:
 @handler("Const")
 def _string(node: Node, _g: Operators) -> Value:
     raise node.problem(
-        "constants that are not numbers are not supported",
+        "xdlc supports only constants that are numbers",
         f"begin the graph at tensors of numbers: {spell('input_dims')} NODE DIMS",
     )

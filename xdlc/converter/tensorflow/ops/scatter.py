@@ -54,7 +54,7 @@ def _segments(node: Node, g: Operators, x: Value, ids: Value, *count: Value) -> 
 def _bincount(node: Node, g: Operators, x: Value, size: Value, weights: Value) -> Value:
     (count,) = ints(size, "the number of bins")
     if x.rank > 1:
-        raise node.problem("bins of more than one axis are not supported")
+        raise node.problem("xdlc does not support bins of more than one axis")
     elements = math.prod(dims(x))
     flat = reshape(g, x, (elements,))
     inside = g("And", [g("GreaterOrEqual", [flat, number(g, x, 0)]), g("Less", [flat, number(g, x, count)])])

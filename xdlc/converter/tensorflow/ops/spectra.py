@@ -20,7 +20,7 @@ _AXES = {f"{kind}FFT{suffix}": count for kind in ("", "I", "R", "IR") for suffix
 def _pair(node: Node) -> Complex:
     pairs = complex_inputs(node)
     if not pairs:
-        raise node.invalid("its input is not complex")
+        raise node.invalid("the input is not complex")
     return pairs[0]
 
 

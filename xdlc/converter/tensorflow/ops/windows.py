@@ -86,7 +86,7 @@ def _output_sizes(node: Node, g: Operators, sizes: Value, weight: Value, x: Valu
     if len(stated) == x.rank:
         return [*stated[2:], stated[1]] if is_channel_first(node) else stated[1:]
     if len(stated) != x.rank - 2:
-        raise node.invalid(f"an output shape of {len(stated)} entries does not fit rank {x.rank}")
+        raise node.invalid(f"an output shape of {len(stated)} entries does not fit an input of rank {x.rank}")
     return [*stated, weight.shape[-2]]
 
 
@@ -100,7 +100,9 @@ def _pool(node: Node, g: Operators, x: Value, *rest: Value) -> Value:
     padding = padding_of(node)
     if kernel[channels] != 1:
         if kernel[channels] != strides[channels] or set(kernel) - {1, kernel[channels]}:
-            raise node.problem(f"a pool over channels is not supported: ksize {kernel} and strides {strides}")
+            raise node.problem(
+                f"xdlc does not support a pool over channels: ksize {kernel} and strides {strides}"
+            )
         return in_channel_last(
             is_channel_first(node), g, x, lambda value: windows.depth_pool(g, value, kernel[channels])
         )
@@ -193,11 +195,11 @@ def _followed(node: Node, g: Operators, x: Value, step: str, others: Iterator[Va
                 is_channel_first(node), g, x, lambda value: normalization.batch_norm(g, value, *given)
             )
     except StopIteration:
-        raise node.invalid(f"{step} of its fused_ops has no operand") from None
+        raise node.invalid(f"step {step} of fused_ops has no operand") from None
     if step == "LeakyRelu":
         return g("LeakyRelu", [x], alpha=float(node.attr("leakyrelu_alpha", 0.2)))
     if step not in _ACTIVATIONS:
-        raise node.problem(f"{step!r} of its fused_ops is not supported")
+        raise node.problem(f"xdlc does not support step {step!r} of fused_ops")
     return _ACTIVATIONS[step](g, x)
 
 
@@ -208,5 +210,5 @@ def _batch_norm(node: Node, g: Operators, *operands: Value) -> list[Value]:
         result = g("Add", [result, operands[5]])
     activation = str(node.attr("activation_mode", "Identity"))
     if activation not in _ACTIVATIONS:
-        raise node.problem(f"activation_mode {activation!r} is not supported")
+        raise node.problem(f"xdlc does not support activation_mode {activation!r}")
     return [_ACTIVATIONS[activation](g, result), *rest]

@@ -61,7 +61,9 @@ def _reshape(node: Node, g: Operators) -> Value:
             dims = []
         product = math.prod(size for size in dims if size != -1)
         if not x.is_dynamic and (x.size % max(product, 1) if -1 in dims else x.size != product):
-            raise node.invalid(f"{list(x.shape)} does not have as many elements as the constant shape {dims}")
+            raise node.invalid(
+                f"an input {list(x.shape)} and the constant shape {dims} differ in the number of elements"
+            )
         return g("Reshape", [x, vector(g, dims)], allowzero=int(not x.is_dynamic))
     stated = stated_dims(node)
     if stated is not None and not x.is_dynamic and math.prod(stated) == x.size:
@@ -89,7 +91,7 @@ def _rank(node: Node, g: Operators, x: Value) -> Value:
 def _range(node: Node, g: Operators, start: Value, stop: Value, step: Value) -> Value:
     bounds = [reshape(g, value, ()) for value in (start, stop, step)]
     if bounds[2].is_static and not bounds[2].numpy():
-        raise node.invalid("the step of a range is 0")
+        raise node.invalid("the step of the range must not be 0")
     return g("Range", bounds)
 
 
@@ -138,7 +140,7 @@ def _strided_slice(node: Node, g: Operators, x: Value, begin: Value, end: Value,
     if masks.new_axis >> len(steps):  # LiteRT would drop elements
         raise node.invalid(f"new_axis_mask {masks.new_axis} does not fit {len(steps)} entries")
     if not steps.all():
-        raise node.invalid("a stride is 0")
+        raise node.invalid("a stride must not be 0")
     ignored = masks.begin & masks.shrink & ~masks.new_axis
     masked = np.asarray([ignored >> entry & 1 for entry in range(len(steps))], bool)
     if masked.any():  # unlike TensorFlow's, a dropped axis may ignore its begin
@@ -157,7 +159,7 @@ def _pad(node: Node, g: Operators, x: Value, pads: Value, *fill: Value) -> Value
 def _mirror_pad(node: Node, g: Operators, x: Value, pads: Value) -> Value:
     mode = int(node.attr("mode", 0))
     if mode not in (0, 1):
-        raise node.invalid(f"mode is {mode}")
+        raise node.invalid(f"mode {mode} is unknown")
     return slicing.padded(g, x, pads, "symmetric" if mode else "reflect")
 
 
@@ -181,7 +183,7 @@ def _reverse_sequence(node: Node, g: Operators, x: Value, lengths: Value) -> Val
 
 def _check_indices(node: Node, indices: Value) -> None:
     if indices.is_static and (indices.numpy() < 0).any():
-        raise node.invalid("an index is negative")
+        raise node.invalid("an index must be 0 or more")
 
 
 @handler("GATHER")
@@ -247,6 +249,6 @@ def _unique(node: Node, g: Operators) -> list[Value]:
 def _reduce_window(node: Node, g: Operators, x: Value, start: Value, *given: Value) -> Value:
     function = node.attr("reduce_function", 0)
     if function not in _WINDOWS or len(given) != 3:
-        raise node.problem(f"reduction {function} of windows is not supported")
+        raise node.problem(f"xdlc does not support the reduction {function} of windows")
     kernel, strides, dilations = (ints(value, "the window") for value in given)
     return window_reduced(g, _WINDOWS[function], x, start, kernel, strides, dilations)

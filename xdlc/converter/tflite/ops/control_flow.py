@@ -32,7 +32,9 @@ def _while(node: Node, g: Operators) -> Sequence[AnyValue]:
     condition, body = node.graph("cond_subgraph"), node.graph("body_subgraph")
     states = _operands(node, 0, [condition, body])
     if len(body.outputs) != len(states):
-        raise node.invalid(f"its body returns {len(body.outputs)} values for {len(states)} variables")
+        raise node.invalid(
+            f"the body of the loop returns {len(body.outputs)} values for {len(states)} variables"
+        )
     trips = trip_count(g, condition, body, states)
     return states if trips == 0 else apply_while(g, condition, body, states, trips)
 
@@ -45,6 +47,6 @@ def _read(node: Node, _g: Operators) -> Value:
 @handler("VAR_HANDLE", "ASSIGN_VARIABLE", "CALL_ONCE", ignores=("container", "shared_name"), wraps=False)
 def _variable(node: Node, _g: Operators) -> Value:
     raise node.problem(
-        "passing a variable's handle to a sub-graph or a resource operator is not supported",
+        "xdlc does not support a variable's handle as an input of a sub-graph or resource operator",
         "pass the variable's value, or read and assign it in the main graph only",
     )

@@ -21,7 +21,7 @@ _PADDINGS = {1: "SAME", 2: "VALID"}
 @handler("DISPATCH_OP", "NPU_OP", wraps=False)
 def _compiled(node: Node, g: Operators) -> Value:
     raise node.problem(
-        "contains a part compiled for a certain chip, which is not supported",
+        "the operator contains code for a certain chip, which xdlc does not support",
         "convert the .tflite file before compilation",
     )
 
@@ -40,10 +40,10 @@ def _numbers(node: Node, names: str) -> dict[str, Any]:
     """
     data, wanted = node.attr(_OPTIONS, b""), names.split()
     if not isinstance(data, bytes) or len(data) < 4 * len(wanted):
-        raise node.invalid(f"its options have fewer than {len(wanted)} numbers")
+        raise node.invalid(f"the options of the operator have fewer than {len(wanted)} numbers")
     found: dict[str, Any] = dict(zip(wanted, struct.unpack_from(f"<{len(wanted)}i", data), strict=True))
     if found["padding"] not in _PADDINGS or min(found.values()) < 1:
-        raise node.invalid(f"its options are not valid: {found}")
+        raise node.invalid(f"the options of the operator are not valid: {found}")
     return found | {"padding": _PADDINGS[found["padding"]]}
 
 
@@ -92,7 +92,7 @@ def _unpool(node: Node, g: Operators, x: Value, places: Value) -> Value:
     kernel, strides = ([params[f"{kind}_{axis}"] for axis in "hw"] for kind in ("filter", "stride"))
     batch, height, width, channels = dims(x)
     if any(size > step for size, step in zip(kernel, strides, strict=True)) or strides[0] * strides[1] > 64:
-        raise node.problem(f"unpooling of windows {kernel} with strides {strides} is not supported")
+        raise node.problem(f"xdlc does not support unpooling of windows {kernel} with strides {strides}")
     if places.dtype.is_float:
         places = g("Floor", [places])
     zero = number(g, x, 0)

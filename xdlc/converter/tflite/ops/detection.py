@@ -27,7 +27,7 @@ def _detections(node: Node, g: Operators, codes: Value, scores: Value, anchors: 
     shape = dims(scores)
     if len(shape) != 3 or dims(codes) != (1, shape[1], 4) or dims(anchors) != (shape[1], 4) or shape[0] != 1:
         raise node.invalid(
-            f"boxes {list(codes.shape)}, scores {list(shape)}, anchors {list(anchors.shape)} do not fit"
+            f"boxes {list(codes.shape)}, scores {list(shape)}, anchors {list(anchors.shape)} do not match"
         )
     first = shape[2] - classes  # 1 if the background is a class
     if first not in (0, 1) or classes < 1 or not 0 < most <= 1 << 16:
@@ -58,7 +58,7 @@ def _corners(node: Node, g: Operators, codes: Value, anchors: Value) -> Value:
     """Return boxes [n, 4] y1, x1, y2, x2 of codes y, x, h, w relative to anchors."""
     scales = [float(node.attr(f"{axis}_scale", 1.0)) for axis in "yxhw"]
     if 0 in scales:
-        raise node.invalid("a scale of boxes is 0")
+        raise node.invalid("a scale of the boxes must not be 0")
     count = codes.shape[1]
     codes = g("Div", [reshape(g, codes, (count, 4)), g.builder.const(np.asarray(scales, np.float32))])
     places, sizes = g.apply("Split", [codes, vector(g, [2, 2])], {"axis": 1}, 2)

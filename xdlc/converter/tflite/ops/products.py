@@ -12,7 +12,7 @@ from xdlc.converter.values import Value
 @handler("FULLY_CONNECTED", ignores=("asymmetric_quantize_inputs", "quantized_bias_type", "quant_spec"))
 def _fully_connected(node: Node, g: Operators) -> Value:
     if node.attr("weights_format", 0):
-        raise node.problem("shuffled weights are not supported", "convert with default weights")
+        raise node.problem("xdlc does not support shuffled weights", "convert the model with default weights")
     keep = bool(node.attr("keep_num_dims", False))
     return products.fully_connected(g, node.required(0), node.required(1), node.input(2), keep_dims=keep)
 

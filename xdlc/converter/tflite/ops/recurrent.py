@@ -127,7 +127,7 @@ def steps_of(node: Node, tensor: TensorInfo | None) -> Steps:
     """
     quantization = tensor.quantization if tensor is not None else None
     if tensor is None or quantization is None or quantization.scales.size != 1:
-        name = "an input that it needs" if tensor is None else repr(tensor.name)
+        name = "an input that the LSTM needs" if tensor is None else repr(tensor.name)
         raise node.invalid(f"an integer LSTM reads {name}, which does not have exactly one scale")
     return Steps(
         float(quantization.scales.reshape(-1)[0]),
@@ -172,7 +172,7 @@ def _rounded(g: Operators, tensors: Sequence[TensorInfo | None]) -> Finish | Non
 def _activation(node: Node) -> str | None:
     number = node.attr("fused_activation_function", 0)
     if number not in _ACTIVATIONS:
-        raise node.problem(f"fused activation {number} is not supported")
+        raise node.problem(f"xdlc does not support fused activation {number}")
     return _ACTIVATIONS[number]
 
 
@@ -207,8 +207,8 @@ def _weights(node: Node, values: Sequence[Value | None], first: int, norms: int 
     activation = _activation(node)
     if activation is None:
         raise node.problem(
-            "an LSTM without an activation is not supported: LiteRT reads unset memory",
-            "write the model with fused activation TANH",
+            "xdlc does not support an LSTM without an activation, because LiteRT then reads unset memory",
+            "convert the model with fused activation TANH",
         )
     projection, bias = gates(first + 15, "pb").values()
     return LstmWeights(
@@ -322,8 +322,8 @@ def _sources(
         if not swap:
             return [x, auxiliary]
         g.context.diagnostics.notices.append(
-            f"operator {node.own_name!r}: its auxiliary input has no weights; xdlc ignores it, as LiteRT "
-            "does without time_major"
+            f"operator {node.own_name!r}: the auxiliary input has no weights; xdlc ignores this input, as "
+            "LiteRT does without time_major"
         )
         return [x, x]
     return [x, x, g("Concat", [x, auxiliary], axis=2)]

@@ -21,7 +21,7 @@ def _transform(node: Node, g: Operators, x: Value, sizes: Value) -> Any:
 def _parts(node: Node, g: Operators) -> Value:
     x: Any = node.required(0)
     if not isinstance(x, SequenceValue) or len(x.elements) != 2:
-        raise node.invalid("its input is not complex")
+        raise node.invalid("the input is not complex")
     found = spectra.Complex(*x.elements)
     if node.type == "COMPLEX_ABS":
         return spectra.magnitude(g, found)

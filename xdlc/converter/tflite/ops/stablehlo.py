@@ -118,7 +118,7 @@ def _convert(node: Node, g: Operators) -> Value:
 def _stated(node: Node) -> Sequence[int]:
     shape = stated_dims(node)
     if shape is None:
-        raise node.problem("its result has dynamic dimensions", "convert a model of fixed shapes")
+        raise node.problem("the result has dynamic dimensions", "convert a model with fixed shapes")
     return shape
 
 
@@ -145,7 +145,7 @@ def _concatenate(node: Node, g: Operators, *values: Value) -> Value:
 def _broadcast(node: Node, g: Operators) -> Value:
     x, axes, shape = node.required(0), list(node.attr("broadcast_dimensions") or ()), _stated(node)
     if len(axes) != x.rank or len(set(axes)) != len(axes) or any(not 0 <= axis < len(shape) for axis in axes):
-        raise node.invalid(f"{list(x.shape)} cannot be broadcast to axes {axes} of {list(shape)}")
+        raise node.invalid(f"an input {list(x.shape)} cannot be broadcast to axes {axes} of {list(shape)}")
     order = sorted(range(x.rank), key=axes.__getitem__)
     sizes = dict(zip(axes, dims(x), strict=True))
     x = reshape(g, permuted(g, x, order), [sizes.get(axis, 1) for axis in range(len(shape))])
@@ -264,7 +264,7 @@ def _convolution(node: Node, g: Operators, x: Value, weight: Value) -> Value:
     data, result = order("input", "batch", "feature"), order("output", "batch", "feature")
     kernel = order("kernel", "input_feature", "output_feature")
     if any(numbers("window_reversal", 0)) or node.attr("batch_group_count", 1) != 1:
-        raise node.problem("convolutions with reversed windows or batch groups are not supported")
+        raise node.problem("xdlc does not support convolutions with reversed windows or batch groups")
     if set(numbers("lhs_dilation", 1)) - {1}:
         x = slicing.spread(g, permuted(g, x, data), [1, *numbers("lhs_dilation", 1), 1], number(g, x, 0))
         data = list(range(x.rank))
@@ -309,7 +309,7 @@ def _reduce_window(node: Node, g: Operators, *values: Value) -> Value:
 def _reduced(node: Node, g: Operators, values: Sequence[Value]) -> tuple[Value, Value]:
     """Return the value that a node reduces, and the start as a scalar."""
     if len(values) != 2:
-        raise node.problem(f"a reduction of {len(values) // 2} values at once is not supported")
+        raise node.problem(f"xdlc does not support a reduction of {len(values) // 2} values at once")
     return values[0], reshape(g, values[1], ())
 
 
@@ -323,5 +323,5 @@ def _operator_of(node: Node, g: Operators, body: Body, like: Value) -> str:
             outcome.append(found.numpy().reshape(()).item())
     operator = _OUTCOMES.get(tuple(outcome))
     if operator is None or like.dtype is BOOL8 or not (like.dtype.is_float or like.dtype.is_signed):
-        raise node.problem("reductions other than sum, product, maximum and minimum are not supported")
+        raise node.problem("xdlc supports only the reductions sum, product, maximum and minimum")
     return str(operator)

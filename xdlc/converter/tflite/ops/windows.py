@@ -86,6 +86,6 @@ def _transpose_conv(node: Node, g: Operators) -> Value:
 def _pool(node: Node, g: Operators) -> Value:
     kernel = [node.attr("filter_height", 0), node.attr("filter_width", 0)]
     if max(kernel) > _LARGEST:
-        raise node.invalid(f"a window {kernel} is not supported; LiteRT supports at most {_LARGEST}")
+        raise node.invalid(f"the window {kernel} is too large; LiteRT supports at most {_LARGEST}")
     strides = sizes_of(node, "stride_%s")
     return _POOLS[node.type](g, node.required(0), kernel=kernel, strides=strides, padding=padding_of(node))

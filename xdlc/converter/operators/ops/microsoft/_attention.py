@@ -92,7 +92,9 @@ def key_mask(node: Node, b: Builder, mask: Value | None, like: Value, sizes: Siz
     batch, queries, keys = sizes.batch, sizes.queries, sizes.keys
     forms = {(batch, keys): (batch, 1, 1, keys), (batch, queries, keys): (batch, 1, queries, keys)}
     if mask.shape not in forms and mask.shape not in ((batch,), (2 * batch,), (3 * batch + 2,)):
-        raise node.problem(f"mask shape {list(mask.shape)} is not supported", "use a mask [batch, keys]")
+        raise node.problem(
+            f"xdlc does not support a mask of shape {list(mask.shape)}", "use a mask [batch, keys]"
+        )
     if mask.is_static:
         return b.const(_known_mask(mask.numpy(), forms.get(mask.shape), sizes, filler, like))
     flags = b.cast(mask, INT32)
@@ -152,7 +154,7 @@ def causal_mask(
         UnsupportedOp: If there are other keys than those of the past and of the queries.
     """
     if sizes.keys != sizes.past + sizes.queries:
-        raise node.problem("causal attention to keys of another input is not supported")
+        raise node.problem("xdlc does not support causal attention to keys of another input")
     check_table(sizes.queries, sizes.keys)
     query = sizes.past + np.arange(sizes.queries).reshape(-1, 1)
     key = np.arange(sizes.keys)

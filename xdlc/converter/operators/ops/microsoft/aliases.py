@@ -33,7 +33,7 @@ def expand_dims(node: Node, b: Builder, x: Value) -> Value:
     axis = int(given.reshape(-1)[0])
     axis += x.rank + 1 if axis < 0 else 0
     if not 0 <= axis <= x.rank:
-        raise node.problem(f"axis {axis} does not fit rank {x.rank}")
+        raise node.problem(f"axis {axis} does not fit an input of rank {x.rank}")
     return b.reshape(x, (*x.shape[:axis], 1, *x.shape[axis:]))
 
 
@@ -41,7 +41,7 @@ def expand_dims(node: Node, b: Builder, x: Value) -> Value:
 def nhwc_max_pool(node: Node, b: Builder, x: Value) -> Value:
     """Import a channel-last MaxPool, as QNN has it."""
     if x.rank < 3:
-        raise node.problem(f"an input of rank {x.rank} is not supported")
+        raise node.problem(f"xdlc does not support an input of rank {x.rank}")
     first = b.transpose(x, (0, x.rank - 1, *range(1, x.rank - 1)))
     pooled = _as(replace(node, type="MaxPool", inputs=[first]), b)
     return b.transpose(pooled, (0, *range(2, x.rank), 1))

@@ -20,9 +20,9 @@ from xdlc.opdefs.elementwise_enums import ADD, MULTIPLY, SUBTRACT
 def attention(node: Node, b: Builder) -> list[Value]:
     """Write projections as matrix products, and attention between their heads."""
     if node.flag("do_rotary") or node.flag("past_present_share_buffer") or node.input(6):
-        raise node.problem("rotary embeddings and shared past and present buffers are not supported")
+        raise node.problem("xdlc does not support rotary embeddings and shared past and present buffers")
     if node.attr("rotary_embedding_dim", 0):
-        raise node.problem("rotary embeddings are not supported")
+        raise node.problem("xdlc does not support rotary embeddings")
     return self_attention(
         node,
         b,
@@ -58,7 +58,7 @@ def self_attention(
     """
     count = int(node.attr("num_heads", 0))
     if x.rank != 3 or count < 1:
-        raise node.problem(f"an input of rank {x.rank} with {count} heads is not supported")
+        raise node.problem(f"xdlc does not support an input of rank {x.rank} with {count} heads")
     widths = [int(width) for width in node.attr("qkv_hidden_sizes") or [weights.shape[1] // 3] * 3]
     if len(widths) != 3 or sum(widths) != weights.shape[1] or any(width % count for width in widths):
         raise node.problem(f"widths {widths} do not fit {weights.shape[1]} columns and {count} heads")
@@ -96,10 +96,10 @@ def rotary_embedding(node: Node, b: Builder) -> Value:
     """
     x, positions, cosines, sines = (node.required(index) for index in range(4))
     if node.flag("is_packed_batching"):
-        raise node.problem("packed batches are not supported")
+        raise node.problem("xdlc does not support packed batches")
     count, turned = int(node.attr("num_heads", 0)), int(node.attr("rotary_embedding_dim", 0))
     if x.rank not in (3, 4):
-        raise node.problem(f"an input of rank {x.rank} is not supported")
+        raise node.problem(f"xdlc does not support an input of rank {x.rank}")
     if x.rank == 4:
         apart = b.transpose(x, (0, 2, 1, 3))
     else:
@@ -174,9 +174,9 @@ def multi_head_attention(node: Node, b: Builder) -> list[Value]:
     """Write the heads as attention between matrices."""
     count = int(node.attr("num_heads", 0))
     if node.input(8) or node.input(9):
-        raise node.problem("shared past and present buffers, and beams, are not supported")
+        raise node.problem("xdlc does not support beams, or shared past and present buffers")
     if any(node.outputs[3:]):
-        raise node.problem("its output of scores is not supported")
+        raise node.problem("xdlc does not support the output of attention scores")
     query, key, value = _projected(node, b, count)
     past = node.input(6)
     key = core.with_past(b, past, key)
@@ -196,7 +196,7 @@ def _projected(node: Node, b: Builder, count: int) -> tuple[Value, Value, Value]
         raise node.problem(f"attention without queries, or with {count} heads, is not supported")
     if query.rank == 5:
         if bias is not None:
-            raise node.problem("biases for packed queries, keys and values are not supported")
+            raise node.problem("xdlc does not support biases for packed queries, keys and values")
         return (_packed(b, query, 0), _packed(b, query, 1), _packed(b, query, 2))
     if query.rank != 3 or query.shape[2] % count or key is None:
         raise node.problem(f"queries of shape {list(query.shape)} do not fit {count} heads")
@@ -204,10 +204,10 @@ def _projected(node: Node, b: Builder, count: int) -> tuple[Value, Value, Value]
     query = core.heads(b, plus(b, query, _bias(b, bias, 0, width)), count)
     if key.rank == 5:
         if bias is not None:
-            raise node.problem("biases for packed keys and values are not supported")
+            raise node.problem("xdlc does not support biases for packed keys and values")
         return query, _packed(b, key, 0), _packed(b, key, 1)
     if value is None:
-        raise node.problem("keys without values are not supported")
+        raise node.problem("xdlc does not support keys without values")
     if key.rank == 4:
         return query, key, value
     key = core.heads(b, plus(b, key, _bias(b, bias, width, 2 * width)), count)
@@ -272,10 +272,10 @@ def _heads(node: Node) -> tuple[int, int]:
     """Return the numbers of query and key heads; refuse unsupported forms."""
     for index, what in _REFUSED.items():
         if node.input(index) is not None:
-            raise node.problem(f"input {index} ({what}) is not supported")
+            raise node.problem(f"xdlc does not support input {index} ({what})")
     for name in _OPTIONS:
         if (node.attr(name) or 0) > 0:
-            raise node.problem(f"{name} = {node.attr(name)} is not supported")
+            raise node.problem(f"xdlc does not support {name} = {node.attr(name)}")
     count, groups = int(node.attr("num_heads", 0)), int(node.attr("kv_num_heads", 0))
     if count < 1 or groups < 1 or count % groups or any(node.outputs[3:]):
         raise node.problem(
@@ -307,7 +307,7 @@ def _check_lengths(node: Node, total: int) -> None:
     lengths = node.static(_LENGTHS, "the lengths of keys")
     whole = node.static(_TOTAL, "the total length")
     if lengths is None or whole is None:
-        raise node.problem("lengths are missing")
+        raise node.problem("the lengths of the keys are missing")
     if not np.all(lengths == total - 1) or int(whole.reshape(-1)[0]) != total:
         raise node.problem(f"lengths {lengths.reshape(-1).tolist()} do not fit {total} keys")
 
@@ -332,7 +332,7 @@ def _repeated(b: Builder, x: Value, times: int) -> Value:
 def q_attention(node: Node, b: Builder, x: Value, weights: Value) -> list[Value]:
     """Write as Attention of the floats that input and weights denote."""
     if node.flag("do_rotary") or node.flag("past_present_share_buffer"):
-        raise node.problem("rotary embeddings and shared past and present buffers are not supported")
+        raise node.problem("xdlc does not support rotary embeddings and shared past and present buffers")
     real = quantization.real(node, b, x, quantization.encoding(node, 3, 6))
     columns = quantization.real(node, b, weights, quantization.encoding(node, 4, 7, weights, axis=1))
     return self_attention(node, b, real, columns, node.input(2), node.input(5), node.input(8), None)

@@ -21,7 +21,7 @@ def cdist(node: Node, b: Builder, x: Value, y: Value) -> Value:
     """Write |x|^2 - 2 * x * y^T + |y|^2, at least 0; its root if Euclidean."""
     metric = node.attr("metric", "sqeuclidean")
     if metric not in ("euclidean", "sqeuclidean"):
-        raise node.problem(f"metric {metric!r} is not supported")
+        raise node.problem(f"xdlc does not support the metric {metric!r}")
     crossed = times(b, multiply(node, b, x, b.transpose(y, (1, 0))), -2.0)
     lengths = b.binary(ADD, _lengths(b, x), b.transpose(_lengths(b, y), (1, 0)))
     squares = b.binary(MAXIMUM, b.binary(ADD, crossed, lengths), number(b, x, 0.0))

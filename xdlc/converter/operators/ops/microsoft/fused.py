@@ -127,9 +127,9 @@ def bias_dropout(node: Node, b: Builder) -> Value:
     """Write data + bias + residual; dropout has no effect at inference."""
     training = node.static(4, "the training mode")
     if training is not None and bool(training.reshape(-1)[0]):
-        raise node.problem("training mode is not supported", "export the model for inference")
+        raise node.problem("xdlc does not support training mode", "export the model for inference")
     if any(node.outputs[1:]):
-        raise node.problem("its mask output is not supported", "export the model for inference")
+        raise node.problem("xdlc does not support the mask output", "export the model for inference")
     return plus(b, node.required(0), node.required(1), node.input(2))
 
 

@@ -41,7 +41,7 @@ def _normalized(node: Node, b: Builder, x: Value) -> Value:
     scale, shift, groups = node.required(1), node.required(2), node.attr("groups", 0)
     activation, last = node.attr("activation", _NONE), node.flag("channels_last", 1)
     if x.rank != 4 or activation not in (_NONE, _SILU):
-        raise node.problem(f"an input of rank {x.rank} with activation {activation} is not supported")
+        raise node.problem(f"xdlc does not support an input of rank {x.rank} with activation {activation}")
     if last:
         x = b.transpose(x, (0, 3, 1, 2))
     if groups < 1 or x.shape[1] % groups:
@@ -72,7 +72,9 @@ def skip_simplified_layer_normalization(node: Node, b: Builder) -> list[Value]:
 
 def _skip(node: Node, b: Builder, shift: Value | None, bias: Value | None, *, rms: bool) -> list[Value]:
     if any(node.outputs[1:3]):
-        raise node.problem("its mean or deviation output is not supported", "export for inference")
+        raise node.problem(
+            "xdlc does not support the outputs of mean and deviation", "export the model for inference"
+        )
     total = plus(b, node.required(0), node.required(1), bias)
     made = normalized(b, total, node.required(2), shift, node.attr("epsilon", 1e-12), rms=rms)
     return [made, made, made, total]
@@ -82,7 +84,9 @@ def _skip(node: Node, b: Builder, shift: Value | None, bias: Value | None, *, rm
 def simplified_layer_normalization(node: Node, b: Builder) -> Value:
     """Map like RMSNormalization of newer opsets, which replaced it."""
     if any(node.outputs[1:]):
-        raise node.problem("its deviation output is not supported", "export for inference")
+        raise node.problem(
+            "xdlc does not support the output of the deviation", "export the model for inference"
+        )
     return rms_normalization(node, b)
 
 
@@ -92,7 +96,7 @@ def gated_rms_norm(node: Node, b: Builder) -> Value:
     x, scale, gate = (node.required(index) for index in range(3))
     activation = node.attr("activation", "silu")
     if activation not in ("silu", "swish", "sigmoid"):
-        raise node.problem(f"activation {activation!r} is not supported")
+        raise node.problem(f"xdlc does not support activation {activation!r}")
     size = scale.shape[-1]
     grouped = b.reshape(x, (*x.shape[:-1], x.shape[-1] // size, size))
     made = b.reshape(normalized(b, grouped, scale, None, node.attr("epsilon", 1e-5), rms=True), x.shape)

@@ -112,7 +112,9 @@ def matmul_nbits(node: Node, b: Builder, x: Value) -> Value:
     size = int(node.attr("block_size", 0))
     _check(node, bits, size)
     if node.input(4) is not None or node.attr("weight_prepacked", 0):
-        raise node.problem("reordered or prepacked weights are not supported", "export them in input order")
+        raise node.problem(
+            "xdlc does not support reordered or prepacked weights", "export the weights in input order"
+        )
     count = -(-width // size)
     packed = _data(node, 1, "the weights").reshape((units, count * size * bits // 8))
     scales = _known(node, 2, "the scales").reshape(units, count)
@@ -122,7 +124,9 @@ def matmul_nbits(node: Node, b: Builder, x: Value) -> Value:
     elif zeros.dtype == np.uint8:
         zeros = unpacked_array(zeros.reshape(units, -1), bits, count)
     if x.shape[-1:] != (width,) or x.dtype.numpy != scales.dtype:
-        raise node.problem(f"{x.dtype} {list(x.shape)} does not fit weights {scales.dtype} {[units, width]}")
+        raise node.problem(
+            f"an input {x.dtype} {list(x.shape)} does not fit weights {scales.dtype} {[units, width]}"
+        )
     blocks = Blocks(bits, 1, size, scales.astype(np.float32), zeros.reshape(units, count).astype(np.float32))
     weight = b.const(blocks.reals(unpacked(packed, bits, width)), node.required(1).tensor.name)
     bias = node.input(5)
@@ -156,7 +160,10 @@ def gather_block_quantized(node: Node, b: Builder, table: Value) -> Value:
 
 def _check(node: Node, bits: int, size: int) -> None:
     if bits not in (2, 4, 8) or size < 1:
-        raise node.problem(f"{bits} bits in blocks of {size} are not supported", "use 2, 4 or 8 bits")
+        raise node.problem(
+            f"xdlc does not support weights of {bits} bits in blocks of {size}",
+            "quantize the weights to 2, 4 or 8 bits",
+        )
 
 
 def _data(node: Node, index: int, what: str) -> TensorData:
@@ -206,7 +213,9 @@ def matmul_integer_to_float(node: Node, b: Builder, x: Value, weight: Value, ste
     """Multiply the floats that the integers denote; the first input may be computed."""
     start = node.input(4)
     if step.size != 1 or (start is not None and start.size != 1):
-        raise node.problem(f"{step.size} scales of input 0 are not supported", "use one scale")
+        raise node.problem(
+            f"xdlc does not support {step.size} scales of input 0", "use one scale for input 0"
+        )
     real = b.cast(x, step.dtype)
     if start is not None:
         real = b.binary(SUBTRACT, real, b.reshape(b.cast(start, step.dtype), (1,)))

@@ -36,7 +36,7 @@ from xdlc.opdefs.elementwise_enums import ABS, DIVIDE, EQUAL, GREATER, MULTIPLY,
 def floats(node: Node, b: Builder, x: Value) -> Value:
     """Return an input as float32, which onnxruntime computes in, except for double."""
     if x.dtype is FLOAT64:
-        raise node.problem("its input is double, which float32 does not hold", "feed float32")
+        raise node.problem("its input is double, which float32 does not hold", "change the input to float32")
     return b.cast(x, FLOAT32)
 
 
@@ -46,7 +46,7 @@ def rows(node: Node, b: Builder) -> Value:
     if x.rank == 1:
         x = b.reshape(x, (1, *x.shape))
     if x.rank != 2:
-        raise node.problem(f"input has rank {x.rank} instead of 2")
+        raise node.problem(f"the input has rank {x.rank} instead of 2")
     return x
 
 
@@ -71,7 +71,7 @@ def numbers(node: Node, name: str, width: int | None = None) -> Array:
 def class_labels(node: Node, name: str) -> Array:
     """Return the class labels as int64; the integers' attribute is ``name``."""
     if node.attr("classlabels_strings"):
-        raise node.problem("string labels are not supported", "export the classifier with integer labels")
+        raise node.problem("xdlc does not support string labels", "export the classifier with integer labels")
     return np.asarray(node.attr(name) or [], np.int64).reshape(-1)
 
 
@@ -98,7 +98,7 @@ def narrow(node: Node, array: Array) -> Array:
         UnsupportedOp: If one does not fit.
     """
     if array.size and (array.min() < -(1 << 31) or array.max() >= 1 << 31):
-        raise node.problem("a number does not fit in 32 bits")
+        raise node.problem("a number of the node does not fit in 32 bits")
     return array.astype(np.int32)
 
 
@@ -138,7 +138,7 @@ def transformed(node: Node, b: Builder, scores: Value, transform: str) -> Value:
     if transform == "SOFTMAX":
         return along(b, "Softmax", scores, scores.rank - 1)
     if transform != "NONE":
-        raise node.problem(f"post_transform {transform!r} is not supported")
+        raise node.problem(f"xdlc does not support post_transform {transform!r}")
     return scores
 
 
@@ -147,7 +147,7 @@ def array_feature_extractor(node: Node, b: Builder, x: Value, indices: Value) ->
     """Map onto Gather along the last axis; rank 1 is one row."""
     count = math.prod(indices.shape)
     if not x.rank or not count:
-        raise node.invalid(f"{count} indices do not fit {list(x.shape)}")
+        raise node.invalid(f"{count} indices do not fit an input {list(x.shape)}")
     positions = b.reshape(index_value(node, b, indices, x.shape[-1]), (count,))
     if x.rank == 1:
         x = b.reshape(x, (1, *x.shape))
@@ -171,7 +171,7 @@ def feature_vectorizer(node: Node, b: Builder) -> Value:
         x = floats(node, b, node.required(index))
         x = b.reshape(x, (1, *x.shape)) if x.rank == 1 else x
         if x.rank != 2 or x.shape[1] != count:
-            raise node.problem(f"{count} features do not fit {list(x.shape)}")
+            raise node.problem(f"{count} features do not fit an input {list(x.shape)}")
         parts.append(part(b, x, 1, 0, count))
     if len(parts) != len(node.inputs):
         raise node.invalid(f"{len(parts)} numbers of features do not fit {len(node.inputs)} inputs")
@@ -185,7 +185,7 @@ def imputer(node: Node, b: Builder, x: Value) -> Value:
     imputed = np.asarray(node.attr(f"imputed_value_{kind}s") or [], x.dtype.numpy)
     missing = node.attr(f"replaced_value_{kind}", 0.0 if x.dtype.is_float else 0)
     if not x.rank or imputed.size not in (1, x.shape[-1]):
-        raise node.invalid(f"{imputed.size} imputed values do not fit {list(x.shape)}")
+        raise node.invalid(f"{imputed.size} imputed values do not fit an input {list(x.shape)}")
     if math.isnan(missing):
         gap = b.unary("IsNan", x, dtype=BOOL8)
     else:
@@ -236,7 +236,7 @@ def _listed(node: Node, name: str) -> tuple[Array, Any]:
         array, default = np.asarray([] if kind is None else node.attr(f"{name}_{kind}s")), None
     if kind is None:
         raise node.problem(
-            f"its {name} are not 32- or 64-bit numbers", "map strings to numbers before the network"
+            f"the {name} are not 32- or 64-bit numbers", "map strings to numbers before the network"
         )
     dtype, missing = _TYPES[kind]
     if name == "values":
@@ -252,7 +252,7 @@ def normalizer(node: Node, b: Builder) -> Value:
     x = floats(node, b, node.required(0))
     norm, axes = node.attr("norm", "MAX"), [x.rank - 1]
     if norm not in ("MAX", "L1", "L2") or x.rank not in (1, 2):
-        raise node.invalid(f"norm {norm!r} does not fit {list(x.shape)}")
+        raise node.invalid(f"norm {norm!r} does not fit an input {list(x.shape)}")
     if norm == "MAX":
         return b.binary(DIVIDE, x, _not_zero(b, reduced(b, "ReduceMax", x, axes)))
     if norm == "L1":
@@ -273,11 +273,15 @@ def one_hot_encoder(node: Node, b: Builder, x: Value) -> Value:
     """Compare elements with categories; unknown ones require ``zeros`` and become 0."""
     categories = np.asarray(node.attr("cats_int64s") or [], np.int64)
     if node.attr("cats_strings") or not categories.size:
-        raise node.problem("string categories are not supported", "encode them before the network")
+        raise node.problem(
+            "xdlc does not support string categories", "encode the categories before the network"
+        )
     if np.abs(categories).max() >= 1 << 31 or np.unique(categories).size != categories.size:
-        raise node.problem("categories that repeat, or exceed 32 bits, are not supported")
+        raise node.problem("xdlc does not support categories that repeat, or exceed 32 bits")
     if not node.attr("zeros", 1):
-        raise node.problem("zeros = 0 is not supported: it rejects unknown categories", "use zeros = 1")
+        raise node.problem(
+            "xdlc does not support zeros = 0, which rejects unknown categories", "use zeros = 1"
+        )
     wide = b.reshape(b.cast(x, INT32), (*x.shape, 1))
     return b.cast(compare(b, EQUAL, wide, b.const(categories.astype(np.int32))), FLOAT32)
 

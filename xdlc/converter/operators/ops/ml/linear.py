@@ -31,7 +31,7 @@ def linear_regressor(node: Node, b: Builder) -> Value:
     """Map onto FullyConnected."""
     count, transform = node.attr("targets", 1), node.attr("post_transform", "NONE")
     if count == 1 and transform != "NONE":
-        raise node.problem(f"post_transform {transform!r} of one target is not supported")
+        raise node.problem(f"xdlc does not support post_transform {transform!r} of one target")
     return transformed(node, b, weighted(node, b, count), transform)
 
 
@@ -46,9 +46,9 @@ def linear_classifier(node: Node, b: Builder) -> list[Value]:
             raise node.invalid(f"{labels.size} labels do not fit {count} classes")
         return [labelled(node, b, labels, greatest(b, scores)), transformed(node, b, scores, transform)]
     if transform not in ("NONE", "LOGISTIC"):
-        raise node.problem(f"post_transform {transform!r} of one score is not supported")
+        raise node.problem(f"xdlc does not support post_transform {transform!r} of one score")
     if labels.size != 2:
-        raise node.problem(f"one score for {labels.size} classes is not supported")
+        raise node.problem(f"xdlc does not support one score for {labels.size} classes")
     return [
         labelled(node, b, labels, above(b, scores, 0.0)),
         both(b, scores, transform, mirrored=transform != "NONE"),
@@ -75,9 +75,9 @@ def svm_regressor(node: Node, b: Builder) -> Value:
     x, count = rows(node, b), node.attr("n_supports", 0)
     coefficients, rho = numbers(node, "coefficients"), numbers(node, "rho", 1)
     if node.attr("post_transform", "NONE") != "NONE":
-        raise node.problem("post_transform of one score is not supported")
+        raise node.problem("xdlc does not support post_transform of one score")
     if not count:
-        raise node.problem("it has no support vectors")
+        raise node.problem("the node has no support vectors")
     similar = _kernel(node, b, x, _vectors(node, count, x.shape[1]))
     if coefficients.size != similar.shape[1]:
         raise node.invalid(f"{coefficients.size} coefficients do not fit {similar.shape[1]} support vectors")
@@ -99,7 +99,7 @@ def svm_classifier(node: Node, b: Builder) -> list[Value]:
         raise node.problem(f"{len(sizes)} groups of support vectors do not fit {labels.size} classes")
     if node.attr("prob_a") or node.attr("prob_b"):
         raise node.problem(
-            "libsvm's probabilities are not supported",
+            "xdlc does not support libsvm's probabilities",
             "export the decisions: probability=False",
         )
     similar = _kernel(node, b, x, _vectors(node, sum(sizes), x.shape[1]))
@@ -111,10 +111,12 @@ def svm_classifier(node: Node, b: Builder) -> list[Value]:
     )
     if labels.size > 2:
         if transform != "NONE":
-            raise node.problem(f"post_transform {transform!r} of decisions between classes is not supported")
+            raise node.problem(
+                f"xdlc does not support post_transform {transform!r} of decisions between classes"
+            )
         return [labelled(node, b, labels, _most_votes(b, decisions, labels.size)), decisions]
     if transform not in ("NONE", "LOGISTIC"):
-        raise node.problem(f"post_transform {transform!r} of one decision is not supported")
+        raise node.problem(f"xdlc does not support post_transform {transform!r} of one decision")
     label = labelled(node, b, labels[::-1], above(b, decisions, 0.0))
     return [label, both(b, decisions, transform, mirrored=True)]
 

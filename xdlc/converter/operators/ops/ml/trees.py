@@ -94,13 +94,13 @@ def forest_scores(
     """
     trees = [_paths(node, forest, root) for root in forest.roots]
     if not trees:
-        raise node.invalid("it has no trees")
+        raise node.invalid("the node has no trees")
     leaf_targets = [
         [{target for target, _ in forest.weights.get(leaf, ())} for leaf, _ in tree] for tree in trees
     ]
     covered = [set.intersection(*leaves) for leaves in leaf_targets]
     if complete and len(set().union(*covered)) < forest.targets:
-        raise node.problem("rows without a weight for a target are not supported")
+        raise node.problem("xdlc does not support rows without a weight for a target")
     columns = [_columns(node, forest, tree, x.shape[1]) for tree in trees]
     wide = max(sum(map(len, by_tree.values())) for by_tree in columns) or 1
     leaves = max(len(tree) for tree in trees)
@@ -143,13 +143,13 @@ def _paths(node: Node, forest: Forest, root: int) -> list[tuple[int, tuple[Turn,
         index, path = todo.pop()
         visits += 1
         if visits > len(forest.modes):
-            raise node.invalid("its nodes are not trees: a node has two parents")
+            raise node.invalid("the nodes are not trees: a node has two parents")
         if forest.modes[index] < 0:
             leaves.append((index, path))
             continue
         room -= 2 * (len(path) + 1)
         if room < 0:
-            raise node.problem("its trees are too deep for matrix products")
+            raise node.problem("the trees are too deep for matrix products")
         for branch, child in zip((False, True), reversed(forest.branches[index]), strict=True):
             if not 0 <= child < len(forest.modes):
                 raise node.invalid(f"node {index} has a branch to node {child}, which does not exist")
@@ -165,9 +165,11 @@ def _columns(
     total = 0
     for index in sorted({index for _, path in tree for index, _ in path}):
         if not 0 <= forest.features[index] < width:
-            raise node.invalid(f"node {index} compares feature {forest.features[index]} of {width}")
+            raise node.invalid(
+                f"node {index} compares feature {forest.features[index]}, but the input has {width} features"
+            )
         if forest.nan_is_true[index] and MODES[forest.modes[index]] in ("BRANCH_EQ", "BRANCH_MEMBER"):
-            raise node.problem("comparisons for equality that NaN passes are not supported")
+            raise node.problem("xdlc does not support comparisons for equality that NaN passes")
         columns[index] = range(total, total + len(forest.thresholds[index]))
         total += len(forest.thresholds[index])
     return columns
@@ -237,7 +239,7 @@ def tree_ensemble_classifier(node: Node, b: Builder) -> list[Value]:
         scores = forest_scores(node, b, x, forest, "SUM", base, complete=complete)
         return [labelled(node, b, labels, greatest(b, scores)), transformed(node, b, scores, transform)]
     if labels.size < 2 or len(weighted) != 1 or base.size > 1 or (base.size and weighted == {1}):
-        raise node.problem("classes whose labels onnxruntime derives from other scores are not supported")
+        raise node.problem("xdlc does not support classes whose labels onnxruntime derives from other scores")
     both_scores = forest_scores(node, b, x, forest, "SUM", np.zeros(2, np.float32), complete=False)
     (column,) = weighted
     score = part(b, both_scores, 1, column, column + 1)
@@ -248,7 +250,7 @@ def tree_ensemble_classifier(node: Node, b: Builder) -> list[Value]:
     if column:
         return [label, transformed(node, b, both_scores, transform)]
     if transform not in ("NONE", "LOGISTIC", "SOFTMAX"):
-        raise node.problem(f"post_transform {transform!r} is not supported")
+        raise node.problem(f"xdlc does not support post_transform {transform!r}")
     return [label, both(b, score, transform, mirrored=transform == "LOGISTIC" or not is_positive)]
 
 
@@ -284,7 +286,7 @@ def _forest(node: Node, kind: str, targets: int) -> Forest:
     missing = _ints(node, "nodes_missing_value_tracks_true") or [0] * len(ids)
     columns = (trees, ids, modes, thresholds, features, true, false, missing)
     if len({len(column) for column in columns}) != 1 or not ids:
-        raise node.invalid("its lists of nodes differ in length, or are empty")
+        raise node.invalid("the lists of nodes differ in length, or are empty")
     index = {key: at for at, key in enumerate(zip(trees, ids, strict=True))}
     unknown = sorted(set(modes) - {*MODES[:-1], "LEAF"})
     if len(index) != len(ids) or unknown:
@@ -298,7 +300,7 @@ def _forest(node: Node, kind: str, targets: int) -> Forest:
                 raise node.invalid(f"node {leaf} of tree {tree} cannot have a weight for target {target}")
             weights.setdefault(index[tree, leaf], []).append((target, weight))
     except (KeyError, ValueError) as error:
-        raise node.invalid(f"its weights do not fit its leaves: {error}") from error
+        raise node.invalid(f"the weights do not fit the leaves: {error}") from error
     branches = [
         (index.get((tree, a), -1), index.get((tree, c), -1)) if mode != "LEAF" else (-1, -1)
         for tree, a, c, mode in zip(trees, true, false, modes, strict=True)
@@ -338,13 +340,13 @@ def _numbered_forest(node: Node, targets: int) -> Forest:
     missing = _ints(node, "nodes_missing_value_tracks_true") or [0] * len(modes)
     columns = (true, false, true_leaf, false_leaf, features, modes, splits, missing)
     if len({len(column) for column in columns}) != 1:
-        raise node.invalid("its lists of nodes differ in length")
+        raise node.invalid("the lists of nodes differ in length")
     if len(weights) != len(leaf_targets) or any(not 0 <= target < targets for target in leaf_targets):
-        raise node.invalid("its leaves do not fit the targets")
+        raise node.invalid("the leaves do not fit the targets")
     if any(not 0 <= mode < len(MODES) for mode in modes):
         raise node.invalid("a node has a mode that does not exist")
     if any(array.dtype == np.float64 for array in (splits, weights)):
-        raise node.problem("its numbers are double, which float32 does not hold")
+        raise node.problem("the numbers are double, which float32 does not hold")
     sets = iter(_sets(members))
     count = len(modes)
     return Forest(
