@@ -167,11 +167,11 @@ def explain(subject: str | int | os.PathLike[str]) -> list[Explanation]:
 
     Args:
         subject: A code of xdlc (``"XD104"``), a decimal or hexadecimal number (``5005``, ``"0x138d"``), a
-            name (``"QNN_GRAPH_ERROR_FINALIZE_FAILED"``), a line, or the path of a log file.  xdlc lists an
-            error of a file once for all its lines.
+            name (``"QNN_GRAPH_ERROR_FINALIZE_FAILED"``), a line of a log, or the path of a log file.  If a
+            file repeats an error, xdlc lists the error once.
 
     Returns:
-        The explanations in the order of the lines; an empty list if xdlc knows no error in them.
+        The explanations in the order of the lines.  The list is empty if xdlc finds no known error.
 
     Raises:
         UsageError: If xdlc does not know a name, or a file is too large.
