@@ -180,7 +180,10 @@ def test_files_that_do_not_tell_open_extents(tmp_path: Path) -> None:
         read_input_list(listing(tmp_path, odd, none, tmp_path / "a.npy"), graph(one))
     text = str(caught.value)
     for size in (28, 0):
-        assert f"has {size} bytes, but input 'x' needs 12 or a multiple of it (?x1x3 of float32)" in text
+        assert (
+            f"has {size} bytes, but input 'x' needs 12 or a multiple of this number (?x1x3 of float32)"
+            in text
+        )
     assert "a.npy holds float64 [4, 1, 2], but input 'x' needs ?x1x3" in text
     with pytest.raises(UsageError, match=r"'x' has 2 dynamic dimensions \(\?x\?x3 of float32\)") as several:
         read_input_list(listing(tmp_path, many), graph(two))
