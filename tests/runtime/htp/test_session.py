@@ -124,7 +124,7 @@ def test_records_that_were_swapped_are_not_run() -> None:
         f"{second}: the DLC states SoC id 57 for the cache, but the cache was compiled for 43" in notices[0]
     )
     assert f"{first}: the DLC states SoC id 43 for the cache, but the cache was compiled for 57" in notices[1]
-    assert "htp.cache.sm8450.0: has no graph 'cnn', only 'other'" in notices[2]
+    assert "htp.cache.sm8450.0: the cache has no graph 'cnn', only 'other'" in notices[2]
 
 
 def test_what_could_not_be_judged_is_told(prepared: Model) -> None:

@@ -263,9 +263,7 @@ class Htp:
         records = load(path).records
         found = [name for name in records if name.startswith(PREFIX)]
         if len(found) != 1:
-            raise BackendError(
-                f"the library wrote {len(found)} caches instead of 1", fix="prepare the SoC again"
-            )
+            raise BackendError(f"the library wrote {len(found)} caches, not 1", fix="prepare the SoC again")
         return bytes(records[found[0]].numpy().data)
 
 

@@ -155,9 +155,11 @@ def given_results(
         name, shape = io.tensor.name, io.tensor.shape
         array = results.get(name)
         if array is None or array.size != math.prod(shape):
-            given = f"only {', '.join(results) or 'nothing'}" if array is None else f"{list(array.shape)}"
+            present = (
+                f"only {', '.join(results) or 'none'}" if array is None else f"shape {list(array.shape)}"
+            )
             raise BackendError(
-                f"the cache has no output {name!r} of shape {list(shape)}, but {given}",
+                f"the cache has no output {name!r} of shape {list(shape)}, but {present}",
                 where=where,
                 fix=f"prepare the model again, with {spell('overwrite_cache_records', True)}",
             )
