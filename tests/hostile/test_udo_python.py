@@ -223,7 +223,7 @@ def test_what_has_no_shape_function_is_not_known(shapes: Kernels) -> None:
     [
         ("(4000000000, 4000000000)", "bytes of shared memory, but this machine has"),
         ("(5, 4)", r"infers that output 0 has shape \[5, 4\], but the model states \[\?, 3\]"),
-        ("(None, 3)", r"returned output 0 of shape \[2, 4\], but the model states \[\?, 3\]"),
+        ("(None, 3)", r"returned shape \[2, 4\] for output 0, but the model states \[\?, 3\]"),
     ],
 )
 def test_shapes_that_are_told_while_it_runs(tmp_path: Path, shape: str, said: str) -> None:

@@ -180,7 +180,7 @@ def explain(subject: str | int | os.PathLike[str]) -> list[Explanation]:
     if isinstance(subject, int):
         return [_of_number(subject)]
     if not isinstance(subject, str | os.PathLike):
-        problem = f"cannot explain a {type(subject).__name__}"
+        problem = f"xdlc cannot explain a {type(subject).__name__}"
         raise UsageError(problem, fix="give a number, a text or the path of a file")
     text = os.fspath(subject).strip()
     is_path = not isinstance(subject, str) or re.fullmatch(r"\S+\.(?:log|txt)|\S*/\S+", text)
@@ -218,7 +218,7 @@ def _of_number(number: int) -> Explanation:
     if number >> 16:
         if code not in table["names"]:
             return Explanation(shown, "unknown", *table["codes"]["other"])
-        shown += f", and its low 16 bits are the code: {code}"
+        shown += f", whose low 16 bits are the code {code}"
     starts = sorted(map(int, table["ranges"]))
     place = max(bisect_right(starts, code) - 1, 0)
     component, fix = table["ranges"][str(starts[place])]
@@ -235,7 +235,9 @@ def _of_number(number: int) -> Explanation:
         default=0,
     )
     hint = f"; nearest is {near}, {table['names'][near]}" if near else ""
-    return Explanation(shown, component, f"not known; {component} has {starts[place]} to {end}{hint}", fix)
+    return Explanation(
+        shown, component, f"unknown number; {component} uses {starts[place]} to {end}{hint}", fix
+    )
 
 
 def _of_code(code: str) -> Explanation:
@@ -310,7 +312,7 @@ def _grouped(lines: Iterable[str], where: str = "") -> list[Explanation]:
         key = small.lstrip("0123456789-:. []ms")
         if key not in read:
             if len(read) == MOST_READ:
-                _refuse(where, f"has more than {MOST_READ} different lines of errors")
+                _refuse(where, f"the file has more than {MOST_READ} different lines with errors")
             read[key] = list(_of_line(text))
         for each in read[key]:
             first = causes.setdefault(
@@ -323,7 +325,7 @@ def _grouped(lines: Iterable[str], where: str = "") -> list[Explanation]:
 def _of_file(path: Path) -> list[Explanation]:
     data = read_bytes(path, MOST_BYTES)
     if len(data) > MOST_BYTES:
-        _refuse(str(path), f"has more than {MOST_BYTES} bytes, which xdlc does not read")
+        _refuse(str(path), f"the file has more than {MOST_BYTES} bytes, the limit of xdlc")
     wide = data[:2] in (b"\xff\xfe", b"\xfe\xff")
     lines = data.decode("utf-16" if wide else "utf-8-sig", "replace").splitlines()
     return _grouped((line[:LONGEST_LINE] for line in lines), str(path))
