@@ -116,7 +116,7 @@ def opened(path: Path) -> XdlcError:
     [
         (["-DMAJOR=2"], "is for version 2 of xdlc_udo.h, but xdlc has version 1"),
         (["-DNO_TABLE"], "xdlc_udo_get_registration returned NULL"),
-        (["-DNUM_OPS=4000000000u"], "states 4000000000 operations, more than 4096"),
+        (["-DNUM_OPS=4000000000u"], "states 4000000000 operations; xdlc supports at most 4096"),
         (["-DNUM_OPS=0"], "lists no operations"),
         (
             ["-DNUM_OPS=4000"],
