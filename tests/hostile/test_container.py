@@ -177,7 +177,7 @@ def test_absurd_counts(good, tmp_path):
     fields = list(END64.unpack_from(good, at))
     for count in (10**6, 1 << 63):
         fields[7] = count
-        refuse(path, good[:at] + END64.pack(*fields) + good[at + END64.size :], "announces")
+        refuse(path, good[:at] + END64.pack(*fields) + good[at + END64.size :], "states")
     fields = list(END64.unpack_from(good, at))
     for index, value in ((8, 1 << 60), (9, 1 << 60), (8, 3), (0, b"PK\6\5")):
         changed = [*fields]

@@ -172,7 +172,7 @@ def test_a_file_of_fixed_sizes_has_one_graph(tmp_path: Path) -> None:
 def test_what_a_file_cannot_be_is_refused(tmp_path: Path) -> None:
     source = saved(tmp_path / "source", floats(TOKEN))
     options = OPTIONS | {"prompt_tokens": 1}
-    with pytest.raises(UsageError, match="stays whole"):
+    with pytest.raises(UsageError, match="does not split"):
         llm.build(source, tmp_path / "bundle", **options, splits=2)
     with pytest.raises(UsageError):
         llm.build(source, tmp_path / "bundle", **options | {"context": 256})

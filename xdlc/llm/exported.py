@@ -49,7 +49,7 @@ _FAMILY = "decoder"
 """Family of a decoder that no config.json names."""
 _DYNAMIC = (
     'export the model with torch.export.Dim("tokens", min=1) for tokens, Dim("past", min=1) for past tokens '
-    "and Dim.AUTO for the context, or convert the model for each length and link the DLCs"
+    "and Dim.AUTO for the context, or convert the model for each length and use xdlc link"
 )
 _TEXTS = ("*.json", "*.jinja")
 
