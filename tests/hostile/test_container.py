@@ -292,11 +292,11 @@ BROKEN = {
         "tensors": [tensor(), tensor("y", 1), WEIGHT],
         "elements": elements(0, 4),
     },
-    "1 nodes but data for 0": {"values": []},
+    "1 nodes, but data for 0": {"values": []},
     "under the name 'other'": {"params_name": "other"},
     "kind 0 without its table": {"tensors": [tensor(kind=0)]},
     "kind 99": {"tensors": [tensor(kind=99)]},
-    "along axis 7": {
+    "the encoding has axis 7": {
         "tensors": [
             tensor(
                 quantization=dlc4_model.Quantization(1, axis=dlc4_model.AxisAffine(7, AFFINE)), dtype=0x408
