@@ -193,7 +193,7 @@ def test_thirty_ops_in_a_package(tmp_path: Path) -> None:
     [
         (package("Small").replace("</OpDefList>", ""), "not well-formed"),
         (package("../evil", unary("A")), "package name"),
-        (package("a" * 101, unary("A")), "101 characters, more than 100"),
+        (package("a" * 101, unary("A")), "101 characters; at most 100"),
         (package("Small", unary("a/b")), "op name"),
         (package("Small", unary("A"), unary("A")), "repeated"),
         (
