@@ -236,7 +236,7 @@ def _of_number(number: int) -> Explanation:
     )
     hint = f"; nearest is {near}, {table['names'][near]}" if near else ""
     return Explanation(
-        shown, component, f"unknown number; {component} uses {starts[place]} to {end}{hint}", fix
+        shown, component, f"not known; {component} has {starts[place]} to {end}{hint}", fix
     )
 
 
