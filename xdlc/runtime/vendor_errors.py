@@ -235,9 +235,7 @@ def _of_number(number: int) -> Explanation:
         default=0,
     )
     hint = f"; nearest is {near}, {table['names'][near]}" if near else ""
-    return Explanation(
-        shown, component, f"not known; {component} has {starts[place]} to {end}{hint}", fix
-    )
+    return Explanation(shown, component, f"not known; {component} has {starts[place]} to {end}{hint}", fix)
 
 
 def _of_code(code: str) -> Explanation:
