@@ -73,7 +73,7 @@ def test_what_matches_nothing_is_told(source: Path, tmp_path: Path) -> None:
     result = invoke(*words, "-opl", "libOps.so:provider", "-o", tmp_path / "m.dlc")
     assert "notice: no op of the model is My::Other" in result.stderr
     assert "notice: -opl has no effect" in result.stderr
-    assert f"notice: {unread} infers the outputs of no op" in result.stderr
+    assert f"notice: xdlc does not use {unread}, because it infers the outputs of no op" in result.stderr
     result = invoke(*words, "--dry-run")
     assert "notice: no op of the model is My::Other" in result.stdout
     assert "user-defined ops  2: My::Scale 1, My::Shift 1" in result.stdout

@@ -159,7 +159,10 @@ def test_lists_of_several_graphs(tmp_path: Path, model: Model) -> None:
         "not graph 'other'"
         in net_run(tmp_path, both, "--set-output-tensors", f"other {hidden}", code=2).stderr
     )
-    assert "3 input lists do not fit 2" in net_run(tmp_path, both, listed=f"__,{listed},a", code=2).stderr
+    assert (
+        "you gave 3 input lists, but the model has 2"
+        in net_run(tmp_path, both, listed=f"__,{listed},a", code=2).stderr
+    )
     assert "no graph" in net_run(tmp_path, both, listed="__,__", code=2).stderr
     second_graph.name = "../../other"
     both = Model({model.main.name: model.main, second_graph.name: second_graph}, model.metadata)

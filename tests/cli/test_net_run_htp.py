@@ -101,7 +101,7 @@ def test_validating_fails_with_the_reason_and_writes_nothing(dlc: Path, tmp_path
     assert "no cache is usable on sm8450: htp.cache.sm8550.0: arch: found v73" in done.output
     assert not (tmp_path / "out").exists()
     done = net_run(dlc, tmp_path, "--runtime", "htp", "--validate-cache", "--set-output-tensors", "pool")
-    assert f"fix: prepare the model for it: xdlc prepare {dlc} --soc sm8650 --set-output" in done.output
+    assert f"fix: prepare the model for this SoC: xdlc prepare {dlc} --soc sm8650 --set-output" in done.output
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_several_packages(tmp_path: Path, config: Path) -> None:
     invoke("convert", config, other, "-o", both, "--form", "json")
     assert [held.package for held in read(both)] == ["MyCustomUdoPackage", "Other"]
     assert (
-        "holds one package: found MyCustomUdoPackage, Other"
+        "holds only one package, but the input has MyCustomUdoPackage, Other"
         in invoke("convert", both, "-o", tmp_path / "one.xml", code=2).stderr
     )
     assert not (tmp_path / "one.xml").exists()
@@ -113,7 +113,7 @@ def test_nothing_is_written_where_anything_is_wrong(tmp_path: Path, config: Path
         "folder does not exist" in invoke("convert", config, "-o", tmp_path / "no" / "a.xml", code=8).stderr
     )
     assert (
-        "both forms"
+        "XML and JSON"
         in invoke("convert", config, _xml(tmp_path, config), "-o", tmp_path / "a.txt", code=2).stderr
     )
     assert sorted(path.name for path in tmp_path.iterdir()) == [
@@ -183,7 +183,7 @@ def test_what_is_defined_already_is_not_drafted(model: Path, tmp_path: Path) -> 
     target = tmp_path / "draft.xml"
     invoke("from-model", model, "-o", target)
     assert (
-        "every operator of the model is covered"
+        "xdlc can already map every operator of the model"
         in invoke("from-model", "-udo", target, model, "-o", tmp_path / "more.xml", code=2).stderr
     )
     assert not (tmp_path / "more.xml").exists()

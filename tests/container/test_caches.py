@@ -135,11 +135,11 @@ def test_equal_weights_are_stored_once():
 @pytest.mark.parametrize(
     ("shared", "said"),
     [
-        (SHARED | {"htp.shared.weights.<h>": raw_data(b"other!!")}, "already in the model"),
-        (SHARED | {"htp.shared.weights.<h>": raw_data(b"other")}, "already in the model"),
+        (SHARED | {"htp.shared.weights.<h>": raw_data(b"other!!")}, "the model already has this record"),
+        (SHARED | {"htp.shared.weights.<h>": raw_data(b"other")}, "the model already has this record"),
         (
             SHARED | {"htp.metadata.shared_weights.<g>_metadata": raw_data(b"")},
-            "describes weights that are missing",
+            "the cache needs these weights, but",
         ),
     ],
 )

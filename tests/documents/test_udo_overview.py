@@ -185,7 +185,9 @@ def test_package_with_the_suffix_of_a_backend(tmp_path: Path, caplog: pytest.Log
     for package in ("Math", "MathHtp"):
         graph = custom_graph("Scale", {"factor": f32(2)}, package=package)
         np.testing.assert_array_equal(run(graph, library), run(graph, tmp_path / "one.py"))
-    assert all("package MathCpu runs the ops of Math" in record.getMessage() for record in caplog.records)
+    assert all(
+        "package MathCpu runs the ops of package Math" in record.getMessage() for record in caplog.records
+    )
     assert len(caplog.records) == 4
     with pytest.raises(UnsupportedOp):
         run(graph, tmp_path / "two.py")

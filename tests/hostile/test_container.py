@@ -177,7 +177,7 @@ def test_absurd_counts(good, tmp_path):
     fields = list(END64.unpack_from(good, at))
     for count in (10**6, 1 << 63):
         fields[7] = count
-        refuse(path, good[:at] + END64.pack(*fields) + good[at + END64.size :], "announces")
+        refuse(path, good[:at] + END64.pack(*fields) + good[at + END64.size :], "states")
     fields = list(END64.unpack_from(good, at))
     for index, value in ((8, 1 << 60), (9, 1 << 60), (8, 3), (0, b"PK\6\5")):
         changed = [*fields]
@@ -292,11 +292,11 @@ BROKEN = {
         "tensors": [tensor(), tensor("y", 1), WEIGHT],
         "elements": elements(0, 4),
     },
-    "1 nodes but data for 0": {"values": []},
+    "1 nodes, but data for 0": {"values": []},
     "under the name 'other'": {"params_name": "other"},
     "kind 0 without its table": {"tensors": [tensor(kind=0)]},
     "kind 99": {"tensors": [tensor(kind=99)]},
-    "along axis 7": {
+    "the encoding has axis 7": {
         "tensors": [
             tensor(
                 quantization=dlc4_model.Quantization(1, axis=dlc4_model.AxisAffine(7, AFFINE)), dtype=0x408

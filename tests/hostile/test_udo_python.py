@@ -102,8 +102,8 @@ def test_a_kernel_that_takes_its_process_along(tmp_path: Path, text: str, said: 
     ("text", "said", "line"),
     [
         ("def f(:\n", "SyntaxError", 1),
-        ("x = 1\n1 / 0\n", "loading it raised ZeroDivisionError: division by zero", 2),
-        ("import sys\nsys.exit(3)\n", "loading it raised SystemExit: 3", 2),
+        ("x = 1\n1 / 0\n", "loading the file raised ZeroDivisionError: division by zero", 2),
+        ("import sys\nsys.exit(3)\n", "loading the file raised SystemExit: 3", 2),
         ("x = 1\n", "marks no function", None),
         ("", "marks no function", None),
         ("from xdlc.udo import kernel\n@kernel('Math')\ndef f(): pass\n", "TypeError", 2),
@@ -111,7 +111,7 @@ def test_a_kernel_that_takes_its_process_along(tmp_path: Path, text: str, said: 
         ("from xdlc.udo import kernel\n@kernel('Math', '')\ndef f(): pass\n", "kernel needs names", 2),
         (
             "from xdlc.udo import kernel\n@kernel('A', 'B')\ndef f(): 0\n@kernel('A', 'B')\ndef g(): 0\n",
-            "has two functions for kernel of A::B: f and g",
+            "has two functions for the kernel of A::B: f and g",
             None,
         ),
         ("a = '\\ud800'\nx = b'\\xff'.decode()\n", "UnicodeDecodeError", 2),
@@ -135,7 +135,7 @@ def test_a_file_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     path = tmp_path / "k.py"
     path.write_bytes(b"\xff\xfe\x00garbage\x00")
-    with Kernels(path) as kernels, pytest.raises(XdlcError, match="loading it raised"):
+    with Kernels(path) as kernels, pytest.raises(XdlcError, match="loading the file raised"):
         kernels.knows(next(iter(custom_graph("Op").ops)))
 
 
@@ -223,7 +223,7 @@ def test_what_has_no_shape_function_is_not_known(shapes: Kernels) -> None:
     [
         ("(4000000000, 4000000000)", "bytes of shared memory, but this machine has"),
         ("(5, 4)", r"infers that output 0 has shape \[5, 4\], but the model states \[\?, 3\]"),
-        ("(None, 3)", r"returned output 0 of shape \[2, 4\], but the model states \[\?, 3\]"),
+        ("(None, 3)", r"returned shape \[2, 4\] for output 0, but the model states \[\?, 3\]"),
     ],
 )
 def test_shapes_that_are_told_while_it_runs(tmp_path: Path, shape: str, said: str) -> None:

@@ -69,7 +69,7 @@ def test_integers_that_would_change_are_refused():
     graph = chain("Reshape", dtype=BY_NAME["uint8"])
     session = CpuSession(graph)
     assert session.run({"x:0": np.full((2, 3), 255)})["t/0"].dtype == np.uint8
-    with pytest.raises(UsageError, match="holds int64 values that uint8 cannot"):
+    with pytest.raises(UsageError, match="the array has int64 values that uint8 cannot"):
         session.run({"x:0": np.full((2, 3), 256)})
 
 

@@ -81,14 +81,17 @@ def test_a_model_without_a_record():
 @pytest.mark.parametrize(
     ("sections", "match"),
     [
-        ([(HNN, 0, LAST - 1)], f"covers layers up to {LAST - 1}, but the model has layers up to {LAST}"),
-        ([(HNN, 0, LAST + 1)], f"covers layers up to {LAST + 1}"),
+        (
+            [(HNN, 0, LAST - 1)],
+            f"the sections end at layer {LAST - 1}, but the model has layers up to {LAST}",
+        ),
+        ([(HNN, 0, LAST + 1)], f"the sections end at layer {LAST + 1}"),
         ([(HNN, 1, LAST)], "begins at layer 1, but the model begins at layer 0"),
-        ([(HNN, 0, 3), (HNN, 5, LAST)], "but layer 4 is next"),
-        ([(HNN, 0, 3), (HNN, 3, LAST)], "but layer 4 is next"),
+        ([(HNN, 0, 3), (HNN, 5, LAST)], "but must begin at layer 4"),
+        ([(HNN, 0, 3), (HNN, 3, LAST)], "but must begin at layer 4"),
         ([(HNN, 0, 3), (HNN, 4, 2), (HNN, 3, LAST)], "layers 4-2"),
         ([], "has 0 sections"),
-        ([(HNN, 0, 0xFFFFFFFF)], "covers layers up to 4294967295"),
+        ([(HNN, 0, 0xFFFFFFFF)], "the sections end at layer 4294967295"),
     ],
 )
 def test_records_that_do_not_cover_the_model(sections, match):

@@ -25,19 +25,20 @@ MOST = 1000
 
 @dataclass(frozen=True, slots=True)
 class ModelFigures:
-    """Figures of one model; the first has none of a difference.
+    """Figures of one model.  The reference model has no figures of a difference.
 
     Attributes:
-        title: The model and what ran it.
-        bytes: Size of its file.
-        samples: Samples that were compared.
-        db: Mean SQNR of the outputs in dB, each over all samples, of the input of a last Softmax.
-        equal: Share of rows with the same largest element, or of equal labels; None: neither counts.
-        rows: How many rows that share is of.
-        largest: Largest absolute difference of an output.
-        largest_in: Name of that output.
-        words: What is left of the worst output for an application, of the worst with classes if there is one.
-        score: What the user's metric returns; None without one.
+        title: The model and its engine.
+        bytes: Size of the model's file in bytes.
+        samples: Number of compared samples.
+        db: Mean SQNR of the outputs in dB over all samples.  For a last Softmax, xdlc measures its input.
+        equal: Share (0 to 1) of rows with the same largest element, or of equal labels.  None: no output
+            has classes or labels.
+        rows: Number of rows that ``equal`` compares.
+        largest: Largest absolute difference of an output value.
+        largest_in: Name of the output with the largest difference.
+        words: Task figure of the worst output, as text.  Outputs with classes come first.
+        score: Result of your metric; None without a metric.
     """
 
     title: str
@@ -66,12 +67,16 @@ def compare(
     Args:
         models: Paths of source models and DLCs of one network, at least one DLC.  The first model is
             the reference.
-        samples: Samples of the inputs, in the forms of ``samples`` of ``quantize``.  xdlc
-            compares at most 1,000 samples.
-        metric: Your metric, as ``evaluate`` of ``quantize``: a function, or ``FILE.py:FUNCTION``.
+        samples: Samples of the inputs, in any format that ``quantize`` reads.  xdlc compares at most 1,000
+            samples.
+        metric: Your metric: a function like ``evaluate`` of ``quantize``, or ``FILE.py:FUNCTION``.
         soc: Also run quantized DLCs on the emulation of this SoC.
         step: Called as ``step(title, done, total)`` with the number of finished runs and of all runs.  A
             ``total`` of 0 means that xdlc does not know the number.
+
+    Returns:
+        The figures of each model, in the order of the models.  ``db`` is the mean SQNR of the outputs in dB,
+        ``equal`` the share of equal answers (0 to 1), and ``largest`` the largest absolute error.
 
     Raises:
         UsageError: If no model is a DLC, samples are missing, or the models differ in their outputs.

@@ -45,15 +45,15 @@ def convert(
 ) -> Model:
     """Convert a framework model to a model of QNN operations.
 
-    Inputs and outputs keep the source model's names.  They also keep its layouts and data types, unless
-    options change these.
+    Inputs and outputs keep the names of the source model.  Without options, inputs and outputs also keep
+    the layouts and data types of the source model.
 
     Args:
         path: A model file, an ``onnx.ModelProto``, or a PyTorch network in memory: a module (exported by
             ``torch.export``), an exported program, or TorchScript.
         example_inputs: Inputs to export a module with: a tuple of tensors, a tensor, or a mapping of tensors
-            by input name.  xdlc reads a mapping of shapes by input name as ``input_dims``.
-        input_dims: Shapes by input name, with the batch dimension, for the dimensions that the file leaves
+            by input name.  If you pass shapes by input name instead, xdlc uses the shapes as ``input_dims``.
+        input_dims: Shapes by input name, with the batch dimension.  Set the dimensions that the file leaves
             open.  -1 keeps a dimension open.
         notify: Called with each notice, a line of text.  Default: the log.
         step: Called as ``step(title, done, total)`` when a step begins or advances.  A ``total`` of 0 means
@@ -66,7 +66,7 @@ def convert(
     Raises:
         UsageError: If xdlc does not know an option or an input name, or the option is for other frameworks.
         ModelError: If the file is not a valid model.  If xdlc knows its format, the error names the format.
-        UnsupportedOp: If neither QNN nor the host can run an operator; the error lists all of them.
+        UnsupportedOp: If neither QNN nor the host can run some operators; the error lists the operators.
         StorageError: If the file cannot be read.
     """
     chosen = _importing(options, example_inputs, input_dims, notify=notify, step=step)
@@ -90,7 +90,7 @@ def check(
 
     Args:
         path: A model file, an ``onnx.ModelProto``, or a PyTorch network in memory.
-        example_inputs: Inputs to export a PyTorch module with, as for ``convert``.
+        example_inputs: Inputs to export a PyTorch module with, like ``example_inputs`` of ``convert``.
         input_dims: Shapes by input name.
         target: Name of a SoC whose HTP must support each op.  xdlc queries the vendor's library, or its own
             tables if the library is not installed.

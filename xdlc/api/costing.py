@@ -34,8 +34,12 @@ def cost(
     Args:
         model: The model, or the path of a DLC.
         socs: SoC names such as ``sm8650``.
-        vtcm: Sizes of VTCM in MB; xdlc plans for each.  Default: the whole VTCM of the SoC.
+        vtcm: Sizes of VTCM in MB; xdlc makes a plan for each size.  Default: the whole VTCM of the SoC.
         step: Called as ``step(title, done, total)`` with the number of finished plans and of all plans.
+
+    Returns:
+        The report.  ``static`` has MACs and bytes of each graph; ``devices`` has a plan for each SoC and size
+        of VTCM.  ``times`` has the milliseconds of each plan, or a text that says why xdlc estimates no time.
 
     Raises:
         UsageError: If xdlc does not know a SoC, a SoC has less VTCM, or you name sizes without a SoC.

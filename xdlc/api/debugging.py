@@ -33,7 +33,7 @@ def debug(
 
     Args:
         model: The model, or the path of a DLC.
-        samples: Samples of the inputs, in the forms of ``samples`` of ``quantize``.
+        samples: Samples of the inputs, in any format that ``quantize`` reads.
         **options: The engines, and the limits for a wrong op.
 
     Returns:

@@ -133,19 +133,20 @@ class Session:
     Use the session as a context manager, or call ``close``.  Both end the processes of the session.
 
     Attributes:
-        graph: The graph that runs.  If each run chooses a graph by the shapes of its feeds, the first graph.
+        graph: The graph of the runs.  If each run chooses a graph by the shapes of its feeds, this is the
+            model's first graph.
 
     Args:
         model: The model, or the path of a DLC.
         runtime: ``cpu`` runs the model with onnxruntime.  ``htp`` runs the cache that fits best on the
-            vendor's emulation of a SoC, and compiles the model if no cache fits.  ``aip`` runs the sections
-            of the AIP record.
+            vendor's emulation of a SoC, and compiles the model if no cache fits.  ``aip`` runs the DLC's HTA
+            sections on this machine.
         **options: See ``help(xdlc.run)``.
 
     Raises:
         UsageError: If xdlc does not know the runtime, or the runtime does not have an option.
         UnsupportedOp: If the host cannot run an op, or a UDO has no kernel.
-        ContainerError: If the AIP record is missing or damaged (aip).
+        ContainerError: If the record with the HTA sections is missing or damaged (aip).
         ConstraintError: If HTP refuses an op (htp).
         BackendError: If the engine is missing or fails.
         StorageError: If the DLC cannot be read.
@@ -210,11 +211,12 @@ class Session:
         """Run the model once for each sample, and return the outputs in the same order.
 
         Args:
-            samples: The feeds of each run, as for ``run``.  An iterator yields a sample when its run begins.
+            samples: Input arrays by name for each run, like ``feeds`` of ``run``.  xdlc reads a sample from
+                an iterator when the run of the sample begins.
             native: Return quantized outputs as stored integers instead of float32.
 
         Raises:
-            XdlcError: As ``run`` does, for the first run that fails.  The error names the sample.
+            XdlcError: If a run fails; ``run`` lists the errors.  The error names the sample.
         """
         if isinstance(samples, Mapping) or not isinstance(samples, Iterable):
             raise UsageError(f"samples is of type {type(samples).__name__}", fix="pass a list: [feeds]")
@@ -237,10 +239,11 @@ class Session:
         Up to four runs work at the same time.  Runs on HTP, and kernels of UDOs, run one after the other.
 
         Args:
-            feeds: Input arrays by name, as for ``run``.  Do not change the arrays until the run ends.
+            feeds: Input arrays by name, like ``feeds`` of ``run``.  Do not change the arrays until the run
+                ends.
             native: Return quantized outputs as stored integers instead of float32.
-            deadline: Seconds from now, after which the future fails with a BackendError.  A waiting run then
-                never starts, and a run on the CPU stops before its next op.  A run on another runtime
+            deadline: Fail the future with a BackendError after this many seconds.  A run that still waits
+                then never starts.  A run on the CPU stops before its next op; a run on another runtime
                 continues without a result.
 
         Raises:
@@ -264,13 +267,17 @@ class Session:
         time for the measurement.
 
         Args:
-            feeds: Input arrays by name, as for ``run``.
-            runs: Number of runs.  The first run is the slowest.
+            feeds: Input arrays by name, like ``feeds`` of ``run``.
+            runs: Number of runs, 1 or more.  The first run is the slowest.
+
+        Returns:
+            The profile.  ``seconds`` is the mean time of a run; ``ops`` has the mean seconds of each op, and
+            the share (0 to 1) of the op.
 
         Raises:
             UsageError: If the session's runtime is not cpu, ``runs`` is below 1, or the session is closed.
             BackendError: If the runs execute more than a million ops.
-            XdlcError: As ``run`` does.
+            XdlcError: If a run fails; ``run`` lists the errors.
         """
         from xdlc.runtime.profile import Profiler
 
@@ -349,14 +356,18 @@ def run(
         model: The model, or the path of a DLC.
         feeds: Input arrays by name, in the layout of the graph's inputs.  A quantized input accepts real
             numbers of any float type, or stored integers.
-        runtime: ``cpu``, ``htp`` or ``aip``, as for ``Session``.
+        runtime: ``cpu`` (onnxruntime), ``htp`` (the vendor's emulation of a SoC) or ``aip`` (HTA sections).
         native: Return quantized outputs as stored integers instead of float32.
         **options: Options of the runtime.
+
+    Returns:
+        The output arrays by name.  Float and quantized outputs are float32; other outputs keep their data
+        type.
 
     Raises:
         UsageError: If xdlc does not know the runtime, an option or an input name.
         BackendError: If the engine is missing or fails.
-        XdlcError: As ``Session`` does.
+        XdlcError: If xdlc cannot open the model; ``Session`` lists the errors.
     """
     with Session(model, runtime, **options) as opened:
         return opened.run(feeds, native=native)

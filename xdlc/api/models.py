@@ -24,13 +24,13 @@ LONGEST_COPYRIGHT = 1 << 16
 def load(path: PathLike, *, crc: bool = True) -> Model:
     """Return the model of a DLC.  Weights stay in the file until you use them.
 
-    For a context binary (``.bin``), the model has this cache and no graphs.  To read a context binary, xdlc
-    needs the vendor's library.
+    ``load`` also reads a context binary (``.bin``): the model then has one cache and no graphs.  To read a
+    context binary, xdlc needs the vendor's library.
 
     Args:
-        path: The file.
-        crc: Compare each entry with its CRC-32 when you first use its bytes; a difference raises a
-            ``ContainerError`` then.
+        path: Path of the DLC or of the context binary.
+        crc: Compare each entry with its CRC-32 when you first use the entry.  A difference then raises a
+            ``ContainerError``.
 
     Raises:
         UsageError: If ``path`` is not a path.
@@ -71,11 +71,11 @@ def _refuse_other(path: Path) -> None:
 
 @verb
 def save(model: Model, path: PathLike, version: str = "4.1", *, crc: bool = True) -> None:
-    """Write a model as a DLC.  An existing file is replaced in one step.
+    """Write a model as a DLC.  xdlc replaces an existing file in one step.
 
     Args:
         model: The model.
-        path: The file.
+        path: Path of the DLC.
         version: Format of the DLC: ``4.1``, or ``4.0``, which more viewers read (up to 2 GiB).
         crc: Store a CRC-32 of each entry. Writing then needs about a third more time.
 
@@ -122,12 +122,15 @@ def to_onnx(model: Model | PathLike, path: PathLike, **options: Unpack[ExportOpt
 
     Args:
         model: The model, or the path of a DLC.
-        path: The ONNX file.
+        path: Path of the ONNX file.
         **options: Options of the ONNX file.
 
+    Returns:
+        The paths of the ONNX file, and of the files with weights and encodings.
+
     Raises:
-        UsageError: If xdlc does not know an option, or the graph that it names.
-        UnsupportedOp: If operations have no form in ONNX; the error lists all of them.
+        UsageError: If xdlc does not know an option or the graph.
+        UnsupportedOp: If ONNX cannot express some operations; the error lists the operations.
         StorageError: If a file cannot be read or written.
     """
     from xdlc.runtime.export import export
@@ -143,8 +146,8 @@ def export_encodings(model: Model | PathLike, path: PathLike, version: str = "1.
 
     Args:
         model: The quantized model, or the path of a DLC.
-        path: The file.
-        version: Form of the file: 0.4.0 to 0.6.1 (the vendor and AIMET), or 1.0.0 and 2.0.0 (AIMET).
+        path: Path of the JSON file.
+        version: Version of the file's format: 0.4.0 to 0.6.1 (the vendor and AIMET), 1.0.0 or 2.0.0 (AIMET).
 
     Raises:
         UsageError: If xdlc does not know the version, or a file of this version cannot store an encoding.
@@ -160,12 +163,12 @@ def annotate(model: Model, *, notify: Notify | None = None, **options: Unpack[An
     """Store encodings, the type of floats, and texts in a model; return the model.
 
     Args:
-        model: The model.  ``annotate`` changes it; with ``strip_encodings`` it returns a copy.
+        model: The model.  ``annotate`` changes the model; with ``strip_encodings``, it changes a copy.
         notify: Called with each notice, a line of text.
         **options: The encodings, the type of floats, and the texts.
 
     Raises:
-        UsageError: If encodings match no tensor or do not fit it, or a text is too long.
+        UsageError: If an encoding matches no tensor or does not fit its tensor, or a text is too long.
         ModelError: If xdlc cannot use the encodings of weights.
         StorageError: If a file cannot be read.
     """

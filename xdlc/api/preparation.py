@@ -48,13 +48,13 @@ def quantize(
             by graph.
         report: Path of a report to write (``.html``, ``.json``, ``.csv``, or ``.svg`` for a picture), or a
             ``Reporter``.
-        report_list: Samples to measure accuracy with, in the forms of ``samples``.  They do not calibrate.
-            Default: every fifth sample of ``samples``, with the ranges of the other samples.
+        report_list: Samples to measure accuracy with, in any format of ``samples``.  xdlc does not calibrate
+            with these samples.  Default: every fifth of ``samples``, with ranges from the other samples.
         notify: Called at the end with each note, a line of text.  Notes on lost accuracy begin with
             ``warning:``.  Default: xdlc writes the warnings to the log ``xdlc.quant``.
         step: Called as ``step(title, done, total)`` when a step begins or advances.  A ``total`` of 0 means
             that xdlc does not know the number of steps.
-        phrase: Function that turns a note into the line for ``notify``.  Default: a line writes options as
+        phrase: Function that turns a note into the line for ``notify``.  By default, notes name options as
             keyword arguments.
         **options: Options of the quantizer.
 
@@ -166,8 +166,9 @@ def export_epcontext(
     the models.
 
     Args:
-        model: The prepared model, or the path of a DLC or a context binary.  The files have its name.
-        folder: Folder of the files.
+        model: The prepared model, or the path of a DLC or a context binary.  xdlc names the files after the
+            model.
+        folder: Folder for the files.
         soc: Name of the SoC.  Default: the SoC of the model's only cache.
         embed_context: Put the cache into each ONNX model, up to 2 GiB.
 
@@ -175,8 +176,7 @@ def export_epcontext(
         UsageError: If the model has no cache for the SoC, or has several caches and you name no SoC.
         ConstraintError: If the cache has partitions with CPU ops between them.
         ContainerError: If the cache is damaged, or other records of the DLC hold its weights.
-        StorageError: If the DLC cannot be read.
-        StorageError: If a file cannot be written.
+        StorageError: If the DLC cannot be read, or a file cannot be written.
     """
     from xdlc.runtime.export.epcontext import export_epcontext as export
 
@@ -209,7 +209,7 @@ def link(
 ) -> Model:
     """Return a model with the graphs of several models.
 
-    A DLC stores their equal weights once.
+    If you save the model, the DLC stores equal weights of the graphs once.
 
     Args:
         models: Models, or paths of DLCs.  The first graph of the first model becomes the main graph.
@@ -219,8 +219,8 @@ def link(
 
     Raises:
         UsageError: If you pass fewer than two models or too many names, or if two graphs have one name.
-        ConstraintError: If two models differ in an input, an output or a UDO of one name.
-        XdlcError: As ``load`` does.
+        ConstraintError: If two models have different inputs, outputs or UDOs with the same name.
+        XdlcError: If xdlc cannot read a DLC; ``load`` lists the errors.
     """
     from xdlc.prepare.edit import link as linked
 
@@ -258,23 +258,23 @@ def preprocess(
 ) -> Model:
     """Return a copy of a model whose graph preprocesses one of its inputs.
 
-    The steps run in the order of the options.
+    The graph runs the steps in the order of the arguments.
 
     Args:
         model: The model, or the path of a DLC.
         name: Name of the input.
         encoding: Colours that callers feed, and colours of the network: ``("nv12", "rgb")``.
-        crop: Height and width of the caller's images; the network gets the centre.  Or the top row and left
-            column of the part that the network gets, then height and width of the caller's images.
+        crop: Height and width of the caller's images; the network gets the centre of each image.  Four
+            numbers: top row and left column of the part for the network, then height and width of the images.
         resize: Height and width of the caller's images before resizing, and ``bilinear`` or ``nearest``.
-        mean: A number to subtract, or a number for each channel of the network: ``(x - mean) * scale``.
-        scale: A number to multiply with after the mean, or a number for each channel of the network.
+        mean: Number to subtract, or a number for each channel of the network: ``(x - mean) * scale``.
+        scale: Number to multiply by after subtracting the mean, or a number for each channel of the network.
         layout: Layout that callers feed, like ``NHWC``.
         dtype: Data type that callers feed, like ``uint8``.
 
     Raises:
         UsageError: If xdlc does not know a name or a value.
-        ConstraintError: If the model cannot have this input.
+        ConstraintError: If a step does not fit the input's shape, layout or data type.
     """
     from xdlc.prepare.edit import edit
 
@@ -350,12 +350,15 @@ def prepare_hta(
         model: The model, or the path of a DLC.
         partitions: Ranges of layer ids for the accelerator, like ``0-11,177-215``.  Default: xdlc chooses.
         reorder: Execute layers in another order if that saves sections or gives the accelerator more work.
-        soc: Name of the SoC, like ``sm8250``; a SoC without HTA is an error.
+        soc: Name of a SoC with HTA, like ``sm8250``.
         notify: Called with each note, a line of text.  Warnings begin with ``warning:``.
         step: Called as ``step(title, done, total)`` with the number of compiled sections and of all sections.
 
+    Returns:
+        ``model``, the ``sections`` for HTA, the layers that HTA refuses (``rejected``), and ``problems``.
+
     Raises:
-        UsageError: If the ranges or an option are not valid.
+        UsageError: If the ranges or an option are not valid, or the SoC has no HTA.
         ConstraintError: If the model is not quantized.
     """
     from xdlc.prepare.hta import prepare as prepare_sections
@@ -386,11 +389,13 @@ def verdicts(
         model: The model, or the path of a DLC.
         device: Name of the device's SoC, like ``sm8450``.
         outputs: Names of the tensors that you need.  Default: the graph's outputs.
-        mode: ``permissive`` accepts a cache that runs, ``strict`` only a cache that uses the whole device.
+        mode: ``permissive`` accepts each cache that runs; ``strict`` only accepts a cache that uses the whole
+            device.
         sdk: SDK of the device, like ``2.40``.  Default: the SDK of the installed library.
 
     Returns:
-        A verdict for each cache: ``usable`` is true if the device can use the cache.
+        A verdict for each cache.  ``usable`` is true if the device can use the cache; ``failed`` lists the
+        broken rules.
 
     Raises:
         UsageError: If xdlc does not know the SoC, an option or an output.

@@ -155,9 +155,9 @@ class _Reader:
     def record(self) -> AipRecord:
         version, compiler, flavour, unknown, count, size = self.take(HEADER, "header")
         if size != len(self.data):
-            raise self.fail(f"announces {size} bytes, but has {len(self.data)}")
+            raise self.fail(f"states a size of {size} bytes, but has {len(self.data)}")
         if count > len(self.data) // SECTION.size:
-            raise self.fail(f"announces {count} sections")
+            raise self.fail(f"states {count} sections, more than its {len(self.data)} bytes hold")
         sections = tuple([self.section() for _ in range(count)])
         if self.position != len(self.data):
             raise self.fail(f"has {len(self.data) - self.position} bytes after its last section")
@@ -184,11 +184,11 @@ class _Reader:
             raise self.fail(f"has a section for engine {engine}; only 0 (HTA) and 1 (HNN) are known")
         end = self.position + described
         if count * BUFFER.size > described:
-            raise self.fail(f"announces {count} buffers in {described} bytes")
+            raise self.fail(f"states {count} buffers, more than its {described} bytes hold")
         buffers = tuple([self.buffer(Engine(engine)) for _ in range(count)])
         if self.position != end:
             raise self.fail(
-                f"describes buffers in {described} bytes, but the buffers end {self.position - end} bytes off"
+                f"states {described} bytes of buffers, but the buffers end {self.position - end} bytes later"
             )
         return Section(Engine(engine), first, last, buffers, self.bytes(compiled, "binary"))
 
@@ -203,7 +203,7 @@ class _Reader:
         except UnicodeDecodeError as error:
             raise self.fail("has a buffer name that is not UTF-8") from error
         if rank > (len(self.data) - self.position) // DIMENSION.size:
-            raise self.fail(f"announces {rank} dimensions for buffer {name!r}")
+            raise self.fail(f"states {rank} dimensions for buffer {name!r}, more than its bytes hold")
         dimensions = tuple([self.dimension(name) for _ in range(rank)])
         return AipBuffer(name, direction == 1, layer, id, dimensions, unknown)
 
@@ -262,7 +262,7 @@ def _buffer(buffer: AipBuffer, engine: Engine, where: str) -> bytes:
 def _pack(form: struct.Struct, where: str, *values: int | bytes) -> bytes:
     for value in values:
         if isinstance(value, int) and not 0 <= value <= MAX_U32:
-            _refuse(f"has the number {value}, outside 0 to {MAX_U32}", where)
+            _refuse(f"has the number {value}, but supports only 0 to {MAX_U32}", where)
     return form.pack(*values)
 
 

@@ -64,25 +64,25 @@ def read_entries(source: MappedFile) -> dict[str, Entry]:
     where = str(source.path)
     start, size, count, limit = _directory(source)
     if count > MAX_ENTRIES:
-        raise _damaged(where, f"announces {count} entries, more than {MAX_ENTRIES}")
+        raise _damaged(where, f"states {count} entries; xdlc supports at most {MAX_ENTRIES}")
     if size > MAX_DIRECTORY:
-        raise _damaged(where, f"has a directory of {size} bytes, more than {MAX_DIRECTORY}")
+        raise _damaged(where, f"has a directory of {size} bytes; xdlc supports at most {MAX_DIRECTORY}")
     if count * CENTRAL.size > size:
-        raise _damaged(where, f"announces {count} entries in a directory of {size} bytes")
+        raise _damaged(where, f"states {count} entries, but the directory has only {size} bytes")
     directory = source.view(start, size)
     entries: dict[str, Entry] = {}
     spans: list[tuple[int, int, str]] = []
     position = 0
     for index in range(count):
         if position + CENTRAL.size > size:
-            raise _damaged(where, f"ends its directory at entry {index} of {count}")
+            raise _damaged(where, f"the directory ends before entry {index} of {count}")
         fields = CENTRAL.unpack_from(directory, position)
         if fields[0] != b"PK\1\2":
             raise _damaged(where, f"has no directory record for entry {index} of {count}")
         name_end = position + CENTRAL.size + fields[9]
         extra_end = name_end + fields[10]
         if extra_end + fields[11] > size:
-            raise _damaged(where, f"ends its directory inside entry {index} of {count}")
+            raise _damaged(where, f"the directory ends inside entry {index} of {count}")
         raw = bytes(directory[position + CENTRAL.size : name_end])
         name = _name(raw, where)
         inside = f"{where}: entry {name!r}"
@@ -93,7 +93,7 @@ def read_entries(source: MappedFile) -> dict[str, Entry]:
             raise ContainerError(
                 f"is compressed or encrypted (method {fields[4]}), but a DLC stores its entries",
                 where=inside,
-                fix="pack it again with 'zip -0'",
+                fix="pack the file again with 'zip -0'",
             )
         data = _data_start(source, offset, raw, limit, inside)
         if data + nbytes > limit:
@@ -248,8 +248,8 @@ class ArchiveWriter:
         raw = name.encode("utf-8")
         if name in self._written or not raw or len(raw) > 0xFFFF or "\0" in name:
             raise ContainerError(
-                f"cannot name an entry {name!r}",
-                fix="give each record a short name, and no two records one name",
+                f"a DLC cannot have an entry named {name!r}",
+                fix="give each record a short name of its own",
             )
         size = sum(part.nbytes if isinstance(part, TensorData) else len(part) for part in parts)
         header = LOCAL.size + len(raw) + EXTRA64.size
@@ -283,7 +283,7 @@ class ArchiveWriter:
             self._file.seek(self._position)
         if self._position != start + size:
             raise ContainerError(
-                f"got {self._position - start} bytes of data instead of {size}",
+                f"the data has {self._position - start} bytes instead of {size}",
                 where=f"entry {name!r}",
                 fix="this is a bug: please report it with the model",
             )

@@ -195,7 +195,9 @@ def add_cache(
         problem = "has a name that is not a SoC in one word"
     if problem:
         raise ContainerError(
-            problem, where=f"cache {name!r}", fix="compile it again; a damaged cache hides all other caches"
+            problem,
+            where=f"cache {name!r}",
+            fix="compile the cache again; a damaged cache hides all other caches",
         )
     _add_shared(model, name, shared)
     model.records[name] = record
@@ -209,7 +211,7 @@ def _add_shared(model: Model, cache: str, shared: Mapping[str, TensorData]) -> N
         held = model.records.get(name)
         if held is not None and not _equal(held, data):
             raise ContainerError(
-                "is already in the model, with different content",
+                "the model already has this record with different content",
                 where=f"record {name!r}",
                 fix=f"prepare all SoCs again with {spell('overwrite_cache_records', True)}",
             )
@@ -218,7 +220,9 @@ def _add_shared(model: Model, cache: str, shared: Mapping[str, TensorData]) -> N
             relations[DESCRIPTION.format(name.removeprefix(WEIGHTS))] = [name]
     unknown = [name for name in shared if not name.startswith(WEIGHTS) and name not in relations]
     if unknown:
-        raise ContainerError("describes weights that are missing", where=f"record {unknown[0]!r}")
+        raise ContainerError(
+            "the cache needs these weights, but the file has no such record", where=f"record {unknown[0]!r}"
+        )
     model.records.update(shared)
     listed = model.metadata.get("relations", [])
     known = {item.get("parentRecordName") for item in listed}

@@ -67,7 +67,7 @@ def read_encoding(
     try:
         encoding = _decoded(quantization, shape, dtype, blocks, where)
     except (OverflowError, ValueError) as error:
-        raise ContainerError(f"has an encoding of impossible values ({error})", where=where) from error
+        raise ContainerError(f"has an encoding with impossible values ({error})", where=where) from error
     if encoding is None:
         raise ContainerError(
             f"has an encoding of kind {kind} without its table, or of an unknown kind (known: 0 to 6)",
@@ -88,7 +88,9 @@ def _decoded(
         channels = stored.axis.channels or ()
         widths = {channel.bits for channel in channels}
         if kind == 3 and len(widths) != 1:
-            raise ContainerError(f"has channels of {sorted(widths)} bits in one encoding", where=where)
+            raise ContainerError(
+                f"the encoding has channels of {sorted(widths)} bits, but needs equal bits", where=where
+            )
         axis = _channel_axis(stored.axis.axis, len(channels), shape, where)
         return AxisScaleOffset(
             axis,
@@ -126,14 +128,16 @@ def _offsets(channels: Sequence[tables.Affine]) -> tuple[int, ...]:
 
 def _axis(axis: int, rank: int, where: str) -> int:
     if not 0 <= axis < rank:
-        raise ContainerError(f"has an encoding along axis {axis} of {rank}", where=where)
+        raise ContainerError(f"the encoding has axis {axis}, but the tensor has {rank} axes", where=where)
     return axis
 
 
 def _channel_axis(axis: int, count: int, shape: tuple[int, ...], where: str) -> int:
     """Return ``axis`` after a check that its size is the number of scales."""
     if count != shape[_axis(axis, len(shape), where)]:
-        raise ContainerError(f"has {count} scales along axis {axis} of size {shape[axis]}", where=where)
+        raise ContainerError(
+            f"has {count} scales along axis {axis}, whose size is {shape[axis]}", where=where
+        )
     return axis
 
 
@@ -169,7 +173,9 @@ def _read_block(
         raise ContainerError(f"has block scales outside the {size} bytes of model.encodings.bin", where=where)
     blocks.left -= place.nbytes
     if blocks.left < 0:
-        raise ContainerError(f"refers to its block scales more than {REPEAT} times over", where=where)
+        raise ContainerError(
+            f"tensors read the block scales more than {REPEAT} times, the limit of xdlc", where=where
+        )
     bits = stored.bits if stored.bits not in (0, dtype.bits) else None
     scales, offsets = _read_pairs(blocks.view[place.offset : place.offset + place.nbytes], where)
     return BlockScaleOffset(tuple(shape), scales, offsets, bits)
@@ -254,9 +260,9 @@ class EncodingWriter:
         wide = [axis for axis, size in enumerate(encoding.block_shape) if size != 1]
         if len(encoding.block_shape) != tensor.rank or len(wide) > 1 or not tensor.rank:
             raise ContainerError(
-                f"has blocks of shape {list(encoding.block_shape)}; a DLC holds blocks along one axis only",
+                f"has blocks of shape {list(encoding.block_shape)}; a DLC supports blocks along one axis",
                 where=f"tensor {tensor.name!r}",
-                fix="choose blocks that are wider than 1 along a single axis",
+                fix="use blocks with a size above 1 along only one axis",
             )
         block_axis = wide[0] if wide else 0
         # The vendor's writer has 0 for the channel axis of blocks of one element.

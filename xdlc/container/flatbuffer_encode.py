@@ -162,7 +162,7 @@ class _Encoder:
             try:
                 raw = text.encode("utf-8")
             except UnicodeEncodeError as error:
-                raise ContainerError(f"has a name that is not valid Unicode: {text!r}") from error
+                raise ContainerError(f"the model has a name that is not valid Unicode: {text!r}") from error
             out += struct.pack("<I", len(raw)) + raw + b"\0"
         out.extend(_ZEROS[-len(out) % STREAM_ALIGNMENT])
         position = len(out)
@@ -282,5 +282,7 @@ def _unfit(table: Table) -> ContainerError:
             try:
                 struct.pack(f"<{code}", number)
             except (struct.error, OverflowError):
-                return ContainerError(f"has the {field.name} {number!r}, which a DLC cannot hold", where=what)
+                return ContainerError(
+                    f"has the {field.name} {number!r}, which a DLC cannot store", where=what
+                )
     return ContainerError("has a number that a DLC cannot hold", where=what)

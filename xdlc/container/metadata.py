@@ -105,7 +105,7 @@ def timestamp() -> str:
     except (ValueError, OverflowError, OSError) as error:
         raise UsageError(
             f"SOURCE_DATE_EPOCH is {epoch!r}, not a number of seconds",
-            fix="unset SOURCE_DATE_EPOCH, or set a whole number like 1700000000",
+            fix="unset SOURCE_DATE_EPOCH, or set whole seconds like 1700000000",
         ) from error
 
 
@@ -358,7 +358,9 @@ def _set_outputs(graph: Graph, names: list[Any], where: str) -> None:
     for name in dict.fromkeys(map(str, names)):
         output = graph.tensors.get(name)
         if output is None or output.producer is None:
-            raise ContainerError(f"lists the output {name!r}, which no op writes", where=where, fix=AGAIN)
+            raise ContainerError(
+                f"states the graph output {name!r}, which no op writes", where=where, fix=AGAIN
+            )
         graph.add_output(output)
 
 

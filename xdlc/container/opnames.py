@@ -77,7 +77,7 @@ def to_qnn(
     if type in OPERATIONS and "operation" not in qnn_params:
         name = supplements.get("eltwise_type")
         if name not in OPERATIONS[type]:
-            raise ValueError(f"has neither a parameter 'operation' nor a known 'eltwise_type' ({name!r})")
+            raise ValueError(f"needs a parameter 'operation', or a known 'eltwise_type' instead of {name!r}")
         qnn_params["operation"] = u32(OPERATIONS[type][name])
     if type in NARROW:
         type, number = NARROW[type]

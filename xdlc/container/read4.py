@@ -66,7 +66,9 @@ def read_graphs(
     if not content.graphs:
         return
     if PARAMS not in entries:
-        raise ContainerError(f"has a model but no entry {PARAMS!r}", where=where, fix="get the file again")
+        raise ContainerError(
+            f"the DLC has a model, but no entry {PARAMS!r}", where=where, fix="get the file again"
+        )
     params, locate = _open_params(source, entries, version)
     by_name = {graph.name: graph for graph in params.graphs or ()}
     blocks = Blocks(entry_bytes(source, entries[ENCODINGS]) if ENCODINGS in entries else memoryview(b""))
@@ -74,7 +76,7 @@ def read_graphs(
         key = graph.name if graph.params_name is None else graph.params_name
         if graph.name is None or key not in by_name:
             raise ContainerError(
-                f"has no data for graph {graph.name!r} under the name {key!r}",
+                f"the entry has no data for graph {graph.name!r} under the name {key!r}",
                 where=f"{where}: entry {PARAMS!r}",
             )
         reader = _GraphReader(source, graph, by_name[key], locate, blocks)
@@ -164,7 +166,9 @@ class _GraphReader:
         data = self.params.nodes or ()
         if len(data) != len(nodes):
             raise ContainerError(
-                f"has {len(nodes)} nodes but data for {len(data)}", where=self.where, fix="get the file again"
+                f"the graph has {len(nodes)} nodes, but data for {len(data)}",
+                where=self.where,
+                fix="get the file again",
             )
         for node, node_data in zip(nodes, data, strict=True):
             graph.append(self.op(node, node_data.tensors or (), tensors))

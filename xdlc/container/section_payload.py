@@ -58,7 +58,7 @@ def read_subgraph(payload: bytes | memoryview, *, where: str) -> Graph:
         )
     if version > VERSION:
         raise ContainerError(
-            f"is of version {version}; only {VERSION} is supported", where=where, fix="upgrade xdlc"
+            f"has version {version}; xdlc supports only {VERSION}", where=where, fix="upgrade xdlc"
         )
     try:
         model = load_bytes(memoryview(payload)[HEADER.size :], where)

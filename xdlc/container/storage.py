@@ -256,7 +256,7 @@ def _warn_of_nan(model: Model, parts: Sequence[TensorData]) -> None:
         for tensor in graph.tensors.values():
             if any(tensor.data is part for part in parts):
                 _log.warning(
-                    "weight %r of graph %r holds NaN: convert weights from before the training diverged",
+                    "weight %r of graph %r holds NaN: convert an earlier checkpoint of the training",
                     tensor.name,
                     graph.name,
                 )

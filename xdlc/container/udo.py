@@ -37,7 +37,7 @@ def definitions(model: Model) -> dict[str, Collection]:
 def _read(data: TensorData, record: str, most: int) -> bytes:
     """Return the bytes of a record of a limited size."""
     if data.nbytes > most:
-        problem = f"has {data.nbytes} bytes, more than {most}"
+        problem = f"has {data.nbytes} bytes; xdlc supports at most {most}"
         raise ContainerError(problem, where=f"record {record!r}", fix=_FIX)
     return bytes(data.content())
 
@@ -55,7 +55,11 @@ def _definitions(content: bytes, record: str, package: str) -> Collection:
             fix=_FIX,
         ) from error
     if collection.package != package:
-        raise ContainerError(f"defines the ops of package {collection.package!r}", where=where, fix=_FIX)
+        raise ContainerError(
+            f"the record defines the ops of package {collection.package!r}, not of its own package",
+            where=where,
+            fix=_FIX,
+        )
     return collection
 
 

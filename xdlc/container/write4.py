@@ -59,9 +59,9 @@ def check_version(version: str) -> None:
     if version not in PREFIXES:
         reason = ": xdlc reads SNPE 1 files, but does not write them" if version in ("3", "3.0") else ""
         raise UsageError(
-            f"cannot write format {version!r}{reason}",
+            f"xdlc cannot write format {version!r}{reason}",
             where="version",
-            fix=f"write format {SEPARATE}, or {INLINE} for viewers that cannot read it",
+            fix=f"write format {SEPARATE}, or {INLINE} for older viewers",
         )
 
 
@@ -139,7 +139,9 @@ class _Writer:
     def tensor(self, tensor: Tensor) -> dlc4_model.Tensor:
         role = Role.STATIC if tensor.data is not None else tensor.role
         if role is Role.STATIC and tensor.data is None:
-            raise ContainerError("is static but has no data", where=f"{self.where}: tensor {tensor.name!r}")
+            raise ContainerError(
+                "the tensor is static, but has no data", where=f"{self.where}: tensor {tensor.name!r}"
+            )
         return dlc4_model.Tensor(
             next(self.ids),
             tensor.name,
@@ -198,7 +200,7 @@ class _Writer:
                 continue
             if name in supplements or (isinstance(param, Tensor) and param.name in names):
                 raise ContainerError(
-                    f"has a parameter {name!r} whose name, or whose tensor's name, is already in use",
+                    f"another parameter or tensor already has the name of parameter {name!r}",
                     where=f"{self.where}: op {op.name!r}",
                     fix="give the parameters of an op, and their tensors, different names",
                 )

@@ -54,7 +54,7 @@ class Model:
         """The graph that callers run: the first graph.
 
         Raises:
-            ModelError: If the model holds no graph (a container of caches only).
+            ModelError: If the model has no graph, but only caches.
         """
         for graph in self.graphs.values():
             return graph
@@ -113,12 +113,12 @@ class Model:
         )
 
     def save(self, path: str | os.PathLike[str], *, version: str = "4.1", crc: bool = True) -> None:
-        """Write the model as a DLC, with its files next to it.
+        """Write the model as a DLC, and its other files next to the DLC.
 
-        An existing file is replaced in one step.
+        xdlc replaces an existing file in one step.
 
         Args:
-            path: The file.
+            path: Path of the DLC.
             version: Format of the DLC: ``4.1``, or ``4.0``, which more viewers read (up to 2 GiB).
             crc: Store a CRC-32 of each entry. Writing then needs about a third more time.
 

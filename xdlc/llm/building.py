@@ -345,16 +345,16 @@ def _lengths(network: Network, contexts: Sequence[int], prompt_tokens: int) -> l
     contexts = sorted({*contexts}, reverse=True)
     if not contexts:
         raise UsageError(
-            f"{spell('context')} is empty", fix="give the largest number of tokens of a conversation"
+            f"{spell('context')} is empty", fix="give the number of tokens of the longest conversation"
         )
     if prompt_tokens >= contexts[-1]:
         raise UsageError(
-            f"{spell('prompt_tokens', prompt_tokens)} and {spell('context', contexts[-1])} do not fit",
-            fix="process fewer tokens at a time than the context has",
+            f"{spell('prompt_tokens', prompt_tokens)} is not below {spell('context', contexts[-1])}",
+            fix=f"set {spell('prompt_tokens')} to fewer tokens than the context has",
         )
     if contexts[0] > network.positions:
         raise UsageError(
-            f"{spell('context')} is {contexts[0]}, but the model was made for {network.positions} tokens",
+            f"{spell('context')} is {contexts[0]}, but the model supports at most {network.positions} tokens",
             fix=f"use {spell('context', network.positions)} or less",
         )
     sizes = dict.fromkeys((prompt_tokens, 1))

@@ -269,12 +269,12 @@ def read_bundle(folder: str | os.PathLike[str]) -> Bundle:
     place = Path(folder)
     path = place / FACTS
     if not path.is_file():
-        raise StorageError(f"is not a bundle: it has no {FACTS}", where=str(place), fix=_AGAIN)
+        raise StorageError(f"is not a bundle: the folder has no {FACTS}", where=str(place), fix=_AGAIN)
     value = json_object(read_bytes(path, _LONGEST_FACTS), str(path), _MOST_VALUES)
     form = value.get("form", 0)
     if form != FORM:
         release = "a newer" if isinstance(form, int) and form > FORM else "an older"
-        raise ModelError(f"was built by {release} release of xdlc", where=str(path), fix=_AGAIN)
+        raise ModelError(f"{release} release of xdlc built this bundle", where=str(path), fix=_AGAIN)
     scope = Scope(str(path))
     with scope.collected():
         top = Fields(Node(value), "the bundle", scope, ("form", "facts", "parts", "targets", "has_tokenizer"))
@@ -282,7 +282,7 @@ def read_bundle(folder: str | os.PathLike[str]) -> Bundle:
             top.require(name, "...")
         facts, count = _facts(top, scope), top.whole("parts") or 0
         if not 0 < count <= _MOST_PARTS:
-            top.report("parts", f"parts must be from 1 to {_MOST_PARTS}, found {count}", _AGAIN)
+            top.report("parts", f"the bundle has {count} parts; xdlc supports 1 to {_MOST_PARTS}", _AGAIN)
         targets: dict[str, bool] = {}
         for name, node in top.members("targets").items():
             entry = Fields(node, f"target {name!r}", scope, ("is_shared",))
@@ -333,7 +333,7 @@ def _facts(top: Fields, scope: Scope) -> Facts | None:
 def _count(entry: Fields, name: str) -> int:
     number = entry.whole(name)
     if number is not None and not 0 < number <= _MOST_TOKENS:
-        entry.report(name, f"{name} must be from 1 to {_MOST_TOKENS}, found {number}", _AGAIN)
+        entry.report(name, f"{name} is {number}, but must be from 1 to {_MOST_TOKENS}", _AGAIN)
     return number or 0
 
 

@@ -22,7 +22,7 @@ _MOST_POSITIONS = 1 << 24
 _HIGHEST = 1e30
 """Bound of numbers that a config may state."""
 _EXPORT = (
-    "export it with torch.export and the inputs in docs/guides/llm.md, then build a bundle of the .pt2 file"
+    "export the model with the inputs of docs/guides/llm.md by torch.export, then build from the .pt2 file"
 )
 
 Sizes = Mapping[str, str]
@@ -268,7 +268,7 @@ class _Config:
         """Return a list or a dict of ``_FORMS``; None if it is omitted."""
         value = self.value(key)
         if value is not None and not fits(value, _FORMS[key]):
-            self.fault(f"config: {key} has a wrong form")
+            self.fault(f"config: {key} has a value of a wrong type")
             return None
         return value
 
@@ -339,12 +339,12 @@ def _decoder(type: str, read: _Config, family: Family) -> Decoder:
     kv_heads = read.size("num_key_value_heads", heads)
     head_dim = read.size("head_dim", max(1, hidden // heads))
     if heads % kv_heads:
-        read.fault(f"config: {heads} heads of queries do not share {kv_heads} heads of keys evenly")
+        read.fault(f"config: {heads} query heads are not a multiple of {kv_heads} key heads")
     for key in (*family.refused, "use_bidirectional_attention"):
         if read.value(key):
-            read.refuse(f"config: {key} is {read.value(key)!r}")
+            read.refuse(f"config: {key} is {read.value(key)!r}, which xdlc does not support")
     if read.value("quantization_config"):
-        read.refuse("xdlc cannot read the form in which the weights are quantized")
+        read.refuse("xdlc does not support the quantization of these weights")
     name = str(read.value("hidden_activation", read.value("hidden_act", "silu")))
     if name not in ACTIVATIONS:
         read.refuse(f"config: the activation is {name!r}; xdlc supports {', '.join(ACTIVATIONS)}")
@@ -385,7 +385,7 @@ def _decoder(type: str, read: _Config, family: Family) -> Decoder:
 def _attention_scale(read: _Config, head_dim: int) -> float:
     scalar = read.number("query_pre_attn_scalar", head_dim)
     if scalar <= 0:
-        read.fault(f"config: query_pre_attn_scalar is {scalar}")
+        read.fault(f"config: query_pre_attn_scalar is {scalar}, but must be above 0")
         scalar = 1.0
     return read.number("attention_multiplier", 1 / math.sqrt(scalar))
 
@@ -420,7 +420,9 @@ def _windows(type: str, read: _Config, layers: int) -> tuple[int | None, ...]:
         return (width,) * layers
     unknown = set(kinds) - {"full_attention", "sliding_attention"}
     if unknown or len(kinds) != layers:
-        read.refuse(f"config: layer_types has {len(kinds)} entries, {sorted(unknown) or 'for other layers'}")
+        read.refuse(
+            f"config: layer_types has {len(kinds)} entries for {layers} layers, unknown: {sorted(unknown)}"
+        )
         return (None,) * layers
     return tuple(width if kind == "sliding_attention" else None for kind in kinds)
 
@@ -443,7 +445,7 @@ def _ropes(read: _Config, head_dim: int, positions: int) -> tuple[Rope, Rope]:
     if "full_attention" in stated:
         full, local = stated["full_attention"], stated.get("sliding_attention")
         if not isinstance(full, Mapping) or not isinstance(local, Mapping):
-            read.fault("config: rope_parameters has a wrong form")
+            read.fault("config: rope_parameters does not hold two mappings")
             full = local = {}
         return _rope(read, full, theta, head_dim, positions), _rope(read, local, theta, head_dim, positions)
     rope = _rope(read, stated or read.form("rope_scaling") or {}, theta, head_dim, positions)
@@ -470,12 +472,12 @@ def _rope(read: _Config, stated: Mapping[str, Any], theta: float, head_dim: int,
     numbers += [facts["original_max_position_embeddings"], facts["attention_factor"]]
     is_positive = all(_is_positive(number) for number in numbers)
     if not is_positive or share > 1 or facts["attention_factor"] > MOST_MAGNITUDE:
-        text = f"config: parameters of rotary embeddings are not positive, or too large: {dict(stated)}"
+        text = f"config: parameters of rotary embeddings must be positive, and not so large: {dict(stated)}"
         read.fault(text[:400])
         return Rope(10000.0, head_dim)
     dim = int(head_dim * share) // 2 * 2
     if not dim or (kind == "longrope" and not 1 < facts["original_max_position_embeddings"] <= 1 << 24):
-        read.fault("config: rotary embeddings turn no elements, or were made for a wrong number of tokens")
+        read.fault("config: rotary embeddings need 2 elements, and original positions from 2 to 2^24")
         return Rope(10000.0, head_dim)
     for key in BY_PAIR if kind == "longrope" else ():
         factors = facts.get(key)

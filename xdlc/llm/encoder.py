@@ -38,17 +38,21 @@ def check_encoder(model: Model) -> tuple[int, int]:
         if name not in side:
             fix = nearest_names(name, side) or f"inputs are {', '.join(_INPUTS)}, the output is {POOLED}"
             problems.append(
-                ConstraintError(f"has no {name!r}, which the runtime needs", where=where, fix=fix)
+                ConstraintError(
+                    f"the encoder has no {name!r}, which the vendor's runtime needs", where=where, fix=fix
+                )
             )
     tokens = inputs[IDS].shape[-1] if IDS in inputs and inputs[IDS].rank else 0
     for name, tensor in inputs.items():
         if name not in _INPUTS and len(inputs) > len(_INPUTS):
-            fix = f"inputs are {', '.join(_INPUTS)}"
-            problem = "is an input that the runtime does not know"
+            fix = f"use only the inputs {', '.join(_INPUTS)}"
+            problem = "the vendor's runtime does not know this input"
             problems.append(ConstraintError(problem, where=f"{where}: input {name!r}", fix=fix))
         elif name in _INPUTS and (tensor.dtype is not dt.INT32 or tensor.shape != (1, tokens)):
-            problem = f"is {tensor.dtype}{list(tensor.shape)}, but the runtime writes int32[1, {tokens}]"
-            fix = "convert the model with int32 inputs of one shape"
+            problem = (
+                f"is {tensor.dtype}{list(tensor.shape)}, but the vendor's runtime writes int32[1, {tokens}]"
+            )
+            fix = "convert the model with int32 inputs that have equal shapes"
             problems.append(ConstraintError(problem, where=f"{where}: input {name!r}", fix=fix))
     raise_all(problems)
     return tokens, outputs[POOLED].shape[-1]
@@ -133,8 +137,8 @@ def embedding(folder: Path, text: str, *, soc: str | None = None) -> list[float]
 
     place = folder / find_soc(soc).name
     if not (place / _BINARY).is_file():
-        fix = "build the bundle for it, or choose another SoC"
-        raise UsageError(f"has no context binary for {soc}", where=str(folder), fix=fix)
+        fix = "build the bundle for this SoC, or choose another SoC"
+        raise UsageError(f"the bundle has no context binary for {soc}", where=str(folder), fix=fix)
     tokens, size = check_encoder(load(folder / _DLC))
     with Tokenizer(place / TOKENIZER) as tokenizer:
         config = _config(tokenizer.vocab, tokens, size)

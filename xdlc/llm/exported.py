@@ -48,8 +48,8 @@ from xdlc.quant.float_types import store_floats
 _FAMILY = "decoder"
 """Family of a decoder that no config.json names."""
 _DYNAMIC = (
-    'export it with torch.export.Dim("tokens", min=1) for the tokens, Dim("past", min=1) for the past tokens '
-    "and Dim.AUTO for the context, or convert it for each length and join the DLCs with xdlc link"
+    'export the model with torch.export.Dim("tokens", min=1) for tokens, Dim("past", min=1) for past tokens '
+    "and Dim.AUTO for the context, or convert the model for each length and use xdlc link"
 )
 _TEXTS = ("*.json", "*.jinja")
 
@@ -128,17 +128,19 @@ class Exported:
         for length, reason in refused.items():
             if length.tokens == lengths[0].tokens:
                 raise UsageError(
-                    f"has no graph of {_words([length])}: {reason.problem}",
+                    f"the file has no graph of {_words([length])}: {reason.problem}",
                     where=str(self._path),
-                    fix=f"choose its {spell('context')} and {spell('prompt_tokens')}, or {_DYNAMIC}",
+                    fix=f"choose the file's {spell('context')} and {spell('prompt_tokens')}, or {_DYNAMIC}",
                 ) from reason
             notify(
-                f"{self._path}: has no graph of {_words([length])}, so the prompt graph processes each "
+                f"{self._path} has no graph of {_words([length])}, so the prompt graph processes each "
                 f"token: {reason.problem}; {_DYNAMIC}"
             )
         tensors = next(iter(self._models.values())).main.tensors.values()
         if any(tensor.encoding is not None for tensor in tensors):
-            raise ModelError("is already quantized", where=str(self._path), fix="give the float model")
+            raise ModelError(
+                "the model is already quantized", where=str(self._path), fix="give the float model"
+            )
         check_genie([self._linked([*self._models])])
         return [*self._models]
 
@@ -150,8 +152,8 @@ class Exported:
         """
         if splits not in ("auto", 1):
             raise UsageError(
-                f"{spell('splits')} is {splits!r}, but the graph of a file stays whole",
-                fix="omit the option, or build the bundle of a folder of Hugging Face",
+                f"{spell('splits')} is {splits!r}, but xdlc does not split the graph of a file",
+                fix="omit the option, or build the bundle from a Hugging Face folder",
             )
         return [Part(1, 1, range(self.decoder.layers))]
 
@@ -169,9 +171,9 @@ class Exported:
         sizes = {(tensor.shape[0], tensor.shape[2 if cache.is_key else 3]) for cache, tensor in caches}
         if len(sizes) != 1 or layers != set(range(len(layers))):
             raise ModelError(
-                f"has caches of {len(layers)} layers and {len(sizes)} sizes",
+                f"the model has caches of {len(layers)} layers in {len(sizes)} sizes",
                 where=str(self._path),
-                fix="number layers from 0 on, and give all of them caches of one size",
+                fix="number layers from 0, and give all layers caches of equal size",
             )
         ((kv_heads, head_dim),) = sizes
         return Sizes(
@@ -187,10 +189,10 @@ class Exported:
         config = self.checkpoint.config
         if config["model_type"] == _FAMILY:
             raise ModelError(
-                f"has {COSINES!r}, whose angles config.json states, but config.json is missing",
+                f"the model has {COSINES!r}, but no config.json states the angles of this input",
                 where=str(self._path),
-                fix="write it with transformers, model.config.save_pretrained(FOLDER); or a file with "
-                "model_type, rope_theta, rope_scaling and max_position_embeddings",
+                fix="write config.json with model.config.save_pretrained(FOLDER) of transformers, or by hand "
+                "with model_type, rope_theta, rope_scaling and max_position_embeddings",
             )
         try:
             rope = read_rope(config, head_dim)
@@ -279,7 +281,7 @@ def _stored(path: Path) -> Callable[[Length, Notify], Model]:
     model = load(path)
     graphs = graphs_of(model)
     if not graphs:
-        problem, fix = "has no graph, only records", "give the DLC that its caches were made from"
+        problem, fix = "the DLC has no graph, only caches", "give the DLC before it was prepared"
         raise UsageError(problem, where=str(path), fix=fix)
 
     def open_length(length: Length, notify: Notify) -> Model:

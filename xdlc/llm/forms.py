@@ -45,16 +45,16 @@ class Form:
         """
         if stated and self.bits == 16:
             raise UsageError(
-                "floats cannot have other bits",
+                "float weights have no other bit widths",
                 where=spell("weights_bitwidth_of"),
-                fix=f"use {spell('weights', 'w4b32')}, or another form of integers",
+                fix=f"use {spell('weights', 'w4b32')}, w4 or w8",
             )
         bits = {HEAD: max(self.bits, HEAD_BITS)}
         for pattern, number in stated.items():
             matching = fnmatch.filter(names, pattern)
             if not matching:
                 raise UsageError(
-                    f"the network has no linear map {pattern!r}",
+                    f"the network has no linear layer {pattern!r}",
                     where=spell("weights_bitwidth_of"),
                     fix=f"use names like {few([*names[:2], *names[-1:]])}",
                 )

@@ -111,7 +111,7 @@ class Runner:
         fitting = [length for length in self._lengths if past <= length.past]
         if not fitting or past + count > self.context:
             raise UsageError(
-                f"{past + count} tokens do not fit into the context of {self.context}",
+                f"the run needs {past + count} tokens, but the context has {self.context}",
                 fix="shorten the prompt, or build a bundle with a longer context",
             )
         sizes = {length.tokens for length in fitting}
@@ -180,7 +180,10 @@ class Runner:
             rows = turned(self._rope, tensor.name, places, self.context).reshape(tensor.shape)
             return rows if tensor.dtype.is_fixed else rows.astype(tensor.dtype.numpy)
         if tensor.name not in values:
-            raise ModelError("no earlier part and no fact states its values", where=f"input {tensor.name!r}")
+            raise ModelError(
+                "no earlier part computes this input, and xdlc does not know its values",
+                where=f"input {tensor.name!r}",
+            )
         return values[tensor.name]
 
 

@@ -46,7 +46,7 @@ class _Runtime(Served):
     def __init__(self, folder: str | os.PathLike[str], config: Mapping[str, Any]) -> None:
         library = library_folder()
         if not (library / LIBRARY).is_file():
-            raise BackendError(f"{library} has no {LIBRARY}", fix=f"install it: {INSTALL}")
+            raise BackendError(f"{library} has no {LIBRARY}", fix=f"install {LIBRARY}: {INSTALL}")
         self._where = str(folder)
         self._process = Process(SERVICE)
         with ExitStack() as opening:
@@ -98,7 +98,9 @@ class Dialog(_Runtime):
                     until = monotonic() + RUNNING
                 elif monotonic() > until:
                     self._process.end()
-                    raise BackendError(f"no token came for {RUNNING:g} s", where=self._where)
+                    raise BackendError(
+                        f"the vendor's runtime generated no token for {RUNNING:g} s", where=self._where
+                    )
                 yield from answer["tokens"]
         except GeneratorExit:
             if not is_done and self._process.is_alive:

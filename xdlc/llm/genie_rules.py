@@ -102,11 +102,11 @@ def _lengths(parts: Sequence[Model]) -> Iterator[XdlcError]:
             yield ConstraintError(
                 f"part {number} needs a graph for each of {all_tokens} tokens in contexts of "
                 f"{all_contexts}, but has {sizes}",
-                fix="give each part a graph for all sizes",
+                fix="give each part a graph for each of these sizes",
             )
     for span in contexts:
         if max(tokens) >= span:
-            problem = f"masks span {span} tokens, but a graph processes {max(tokens)} at a time"
+            problem = f"the attention mask has {span} tokens, but needs more than {max(tokens)}"
             yield ConstraintError(problem, fix="build the graphs for a longer context")
 
 
@@ -142,24 +142,24 @@ def _names(place: _Place, joints: Sequence[set[str]] | None) -> Iterator[XdlcErr
                 if hint
                 else (f"give the {kind} this name")
             )
-            yield place.error(f"has no {kind} {name!r}, which the runtime needs", fix)
+            yield place.error(f"the graph has no {kind} {name!r}, which the vendor's runtime needs", fix)
     before = set[str]().union(*(joints or [])[: place.part - 1])
     for name in sorted(inputs if joints is not None or place.part == 1 else ()):
         if name not in _FIXED and name not in before and not cache_name(name):
             hint = nearest_names(name, (*_FIXED, *before, "past_key_0_in", "past_value_0_in"))
             yield place.error(
-                "has an input that neither the runtime nor an earlier part computes",
-                hint or f"inputs are {', '.join(_FIXED[:-1])}, past_key_N_in, past_value_N_in",
+                "neither the vendor's runtime nor an earlier part computes this input",
+                hint or f"use only {', '.join(_FIXED[:-1])}, past_key_N_in, past_value_N_in",
                 name,
             )
     caches = {name for name in inputs | outputs if cache_name(name)}
     for name in sorted(caches):
         pair = next_name(name) if name.endswith("_in") else f"{name.removesuffix('_out')}_in"
         if pair not in caches:
-            yield place.error(f"has no counterpart {pair!r}", f"add {pair!r}, or rename it", name)
+            yield place.error(f"the graph has no counterpart {pair!r}", f"add the tensor {pair!r}", name)
     if not caches and place.count == 1:
-        fix = "name them past_key_0_in, past_key_0_out, past_value_0_in, past_value_0_out and so on"
-        yield place.error("has no keys and values of past tokens", fix)
+        fix = "name the caches past_key_0_in, past_key_0_out, past_value_0_in, past_value_0_out and so on"
+        yield place.error("the graph has no keys and values of past tokens", fix)
 
 
 def _types(place: _Place) -> Iterator[XdlcError]:
@@ -169,7 +169,7 @@ def _types(place: _Place) -> Iterator[XdlcError]:
                 fix = "convert the model with an int32 input"
                 yield place.error(f"is {tensor.dtype}, but the runtime writes int32", fix, name)
         elif tensor.dtype.bits > 32 or not (tensor.dtype.is_float or tensor.dtype.is_fixed):
-            fix = "quantize the model, or convert it to floats of 16 or 32 bits"
+            fix = "quantize the model, or convert the model with floats of 16 or 32 bits"
             yield place.error(
                 f"is {tensor.dtype}, but the runtime supports floats and fixed point", fix, name
             )
@@ -181,15 +181,15 @@ def _shapes(place: _Place) -> Iterator[XdlcError]:
     tokens = place.length.tokens
     if MASK in named and place.length.past == tokens:
         yield place.error(
-            f"has as many past tokens as new tokens, {tokens}: the runtime mistakes caches for new values, "
-            "so every later token would be wrong without a message",
+            f"the graph has as many past tokens as new tokens, {tokens}: the runtime mistakes caches for "
+            "new values, so every later token would be wrong without a message",
             "choose a context that is not twice the tokens of the prompt graph",
         )
     for name, shape in shapes_of(named, tokens, context).items():
         if not _fits(named[name].shape, shape):
             form = ", ".join("any" if size is None else str(size) for size in shape)
-            fix = f"give it the shape [{form}]"
-            yield place.error(f"has shape {list(named[name].shape)}", fix, name)
+            fix = f"give the tensor the shape [{form}]"
+            yield place.error(f"has the wrong shape {list(named[name].shape)}", fix, name)
 
 
 def _fits(shape: Sequence[int], expected: Sequence[int | None]) -> bool:
@@ -209,8 +209,8 @@ def _caches(place: _Place) -> Iterator[XdlcError]:
         widths.setdefault(tensor.dtype.bits, name)
         if tensor.dtype.bits == 8 and tensor.dtype.is_fixed and _zero(tensor) != _ZERO:
             yield place.error(
-                f"has its zero at {_zero(tensor)}, but the runtime fills 8-bit caches with {_ZERO}",
-                "quantize it with symmetric encodings",
+                f"the zero point is {_zero(tensor)}, but the runtime fills 8-bit caches with {_ZERO}",
+                "quantize the cache with symmetric encodings",
                 name,
             )
         pair = named.get(next_name(name)) if cache.is_input else None
@@ -223,7 +223,7 @@ def _caches(place: _Place) -> Iterator[XdlcError]:
             )
     if len(widths) > 1:
         listed = ", ".join(f"{name!r} {bits} bits" for bits, name in sorted(widths.items()))
-        yield place.error(f"has caches of several widths: {listed}", "give all caches one width")
+        yield place.error(f"the caches have different widths: {listed}", "give all caches the same width")
 
 
 def _equal_encodings(places: Sequence[_Place]) -> Iterator[XdlcError]:

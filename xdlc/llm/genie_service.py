@@ -147,7 +147,9 @@ class _Dialog:
         try:
             function = getattr(self._genie, name)
         except AttributeError as error:
-            raise BackendError(f"{LIBRARY} has no function {name}", fix=f"install it: {INSTALL}") from error
+            raise BackendError(
+                f"{LIBRARY} has no function {name}", fix=f"install {LIBRARY}: {INSTALL}"
+            ) from error
         status = function(*arguments)
         lines = self._log.take()
         if status == _CONTEXT_EXCEEDED and self._is_answering:
@@ -155,7 +157,7 @@ class _Dialog:
         if status == _CONTEXT_EXCEEDED:
             raise UsageError(
                 "the prompt is too long for the context",
-                fix="shorten the prompt: the context also holds its padding and the answer",
+                fix="shorten the prompt: the context also holds padding and the answer",
             )
         if status:
             reason = "; ".join(lines) or "without a message"

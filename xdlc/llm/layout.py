@@ -111,7 +111,7 @@ def length_of(graph: Graph) -> Length:
             shape = named[name].shape
             return Length(shape[axis], shape[-1] if name == MASK else 0)
     raise ModelError(
-        f"is not a decoder graph: it has no {MASK}, {IDS} or {LOGITS}",
+        f"the graph is not a decoder, because {MASK}, {IDS} or {LOGITS} is missing",
         where=f"graph {graph.name!r}",
         fix="name inputs and outputs as docs/guides/llm.md lists them",
     )
@@ -127,7 +127,7 @@ def graphs_of(model: Model) -> dict[Length, Graph]:
     for graph in model.graphs.values():
         length = length_of(graph)
         if graphs.setdefault(length, graph) is not graph:
-            problem = f"has the same tokens and context as {graphs[length].name!r}"
+            problem = f"the graph has as many tokens and as much context as {graphs[length].name!r}"
             raise ModelError(problem, where=f"graph {graph.name!r}", fix="remove one of the two graphs")
     return dict(sorted(graphs.items(), key=lambda item: (-item[0].context, -item[0].tokens)))
 

@@ -163,12 +163,12 @@ def check_parameters(decoder: Decoder, weights: Mapping[str, Weight]) -> list[st
     for name, shape in shapes.items():
         if name not in weights:
             text = f"the checkpoint has no parameter {name!r}"
-            problems.append(ModelError(text, fix="load the whole checkpoint, with all its files"))
+            problems.append(ModelError(text, fix="load the checkpoint with all files"))
         elif weights[name].shape != shape:
             text = (
                 f"parameter {name!r} has shape {list(weights[name].shape)}, but the config has {list(shape)}"
             )
-            problems.append(ModelError(text, fix="load config.json and weights of one checkpoint"))
+            problems.append(ModelError(text, fix="load config.json and weights of the same checkpoint"))
     raise_all(problems)
     return [name for name in weights if name not in shapes]
 
@@ -581,8 +581,8 @@ def _check_windows(decoder: Decoder, tokens: int) -> None:
     narrowest = min((window for window in decoder.windows if window is not None), default=math.inf)
     if tokens > narrowest:
         raise UnsupportedOp(
-            f"layers see {narrowest} tokens, but prompts are processed {tokens} at a time",
-            fix=f"process at most {narrowest} tokens at a time with {spell('prompt_tokens')}",
+            f"layers see at most {narrowest} tokens, but a run has {tokens} tokens",
+            fix=f"use {spell('prompt_tokens', narrowest)} or less",
         )
 
 

@@ -150,7 +150,7 @@ def _parts(bundle: Bundle) -> list[Model]:
     sides[LOGITS] = [graph.outputs for graph in parts[-1].graphs.values()]
     for name, graphs in sides.items():
         if not all(name in {tensor.name for tensor in tensors} for tensors in graphs):
-            problem, fix = f"the DLCs of the bundle have no {name}", "build the bundle again"
+            problem, fix = f"a DLC of the bundle has no tensor {name}", "build the bundle again"
             raise ModelError(problem, where=str(bundle.folder), fix=fix)
     return parts
 
@@ -210,7 +210,11 @@ def _loadable(bundle: Bundle, soc: str | None, notify: Notify) -> Iterator[Path]
     folder = bundle.folder / EMULATION / name
     files = [folder / part.with_suffix(".bin").name for part in bundle.parts]
     if not all(map(is_newer, files, bundle.parts)):
-        reason = "no binaries for it" if target is None else "only binaries with shared weights, for a device"
+        reason = (
+            "none for this SoC"
+            if target is None
+            else "only binaries with shared weights, which only devices load"
+        )
         notify(f"xdlc compiles context binaries for {name} for the emulation: the bundle has {reason}")
         make_folder(folder)
         for part, file in zip(bundle.parts, files, strict=True):
@@ -261,8 +265,8 @@ def compile_part(
 def _figures(verified: Verification) -> str:
     """Return what was verified of a context binary, as text."""
     sqnr = [figure.sqnr for figure in verified.outputs.values() if figure.sqnr is not None]
-    worst = f", the worst output at {min(sqnr):.1f} dB of it" if sqnr else ""
-    where = "in the context that compiled it" if verified.compiled else "loaded"
+    worst = f"; the worst output has {min(sqnr):.1f} dB" if sqnr else ""
+    where = "in the compiling context" if verified.compiled else "loaded"
     return f"{verified.share:.0%} of the ops ran on the emulation, {where}, and agree with the host{worst}"
 
 
@@ -288,7 +292,7 @@ def agreement(bundle: Bundle, soc: str | None, *, count: int = 16) -> str:
         theirs = list(ask(prompt, count))
     if not theirs:
         raise BackendError(
-            f"the vendor's runtime returns nothing on {soc}",
+            f"the vendor's runtime returns no tokens on {soc}",
             where=str(bundle.folder),
             fix="report this, or try other sizes of context and prompt",
         )
@@ -301,8 +305,8 @@ def agreement(bundle: Bundle, soc: str | None, *, count: int = 16) -> str:
     gaps = [float(row.max() - row[token]) for row, token in zip(logits, theirs, strict=True)]
     if max(gaps, default=0.0) > _CLOSE * float(numpy.std(logits)):
         raise BackendError(
-            f"the vendor's runtime chooses other tokens than its own emulation on {soc}: {equal} of "
-            f"{len(theirs)} are equal",
+            f"the vendor's runtime and the emulation choose different tokens on {soc}: {equal} of "
+            f"{len(theirs)} tokens are equal",
             where=str(bundle.folder),
             fix="report this, or try other sizes of context and prompt",
         )
@@ -384,8 +388,8 @@ def check_tokens(tokens: Sequence[int], bundle: Bundle) -> None:
         UsageError: If there are none, or one is not in the vocabulary.
     """
     if not tokens:
-        raise UsageError("the prompt has no token", fix="write a longer prompt")
+        raise UsageError("the prompt is empty", fix="write a prompt of at least one token")
     vocab = bundle.facts.vocab
     for token in tokens:
         if not 0 <= token < vocab:
-            raise UsageError(f"token {token} is not in the vocabulary of {vocab}", fix="give other token ids")
+            raise UsageError(f"token id {token} is not valid", fix=f"give token ids from 0 to {vocab - 1}")

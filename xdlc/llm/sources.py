@@ -86,9 +86,7 @@ class _Written:
     def lengths(self, lengths: Sequence[Length], notify: Notify) -> Sequence[Length]:
         unread = check_parameters(self.decoder, self.checkpoint.weights)
         if unread := [name for name in unread if not (self.decoder.tied and name == "lm_head.weight")]:
-            notify(
-                f"the checkpoint has {len(unread)} parameter(s) that the model does not read: {few(unread)}"
-            )
+            notify(f"the checkpoint has {len(unread)} unused parameter(s): {few(unread)}")
         return lengths
 
     def parts(self, form: Form, splits: int | str) -> list[Part]:
@@ -152,7 +150,7 @@ def _split(decoder: Decoder, form: Form, splits: int | str) -> list[Part]:
         return parts_of(decoder, _borders(decoder, form))
     if not isinstance(splits, int) or not 1 <= splits <= decoder.layers:
         raise UsageError(
-            f"{spell('splits')} is {splits!r}", fix=f"give auto, or a number of 1 to {decoder.layers}"
+            f"{spell('splits')} is {splits!r}", fix=f"give auto, or a number from 1 to {decoder.layers}"
         )
     return parts_of(decoder, [decoder.layers * index // splits for index in range(1, splits)])
 

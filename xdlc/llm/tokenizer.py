@@ -51,7 +51,11 @@ class Tokenizer(Served):
         with open_file(path) as file:
             if os.fstat(file.fileno()).st_size > LONGEST:
                 fix = "use the tokenizer.json of the checkpoint"
-                raise StorageError(f"has more than {LONGEST >> 20} MiB", where=self._where, fix=fix)
+                raise StorageError(
+                    f"the tokenizer has more than {LONGEST >> 20} MiB, the limit of xdlc",
+                    where=self._where,
+                    fix=fix,
+                )
             self._process = Process(SERVICE, {"TOKENIZERS_PARALLELISM": "false"})
             with ExitStack() as opening:
                 opening.callback(self._process.end)
@@ -116,7 +120,7 @@ class Tokenizer(Served):
             )
         except ChildDiedError as error:
             problem = f"a process with the tokenizer or the chat template {error.how}{error.tail}"
-            fix = "use tokenizer.json and template of the original checkpoint"
+            fix = "use tokenizer.json and the chat template of the original checkpoint"
             raise ModelError(problem, where=self._where, fix=fix) from error
         except XdlcError as error:
             error.where = error.where or self._where

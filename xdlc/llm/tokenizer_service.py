@@ -42,7 +42,7 @@ class _Texts:
         try:
             self._tokenizer = Tokenizer.from_buffer(content)
         except Exception as error:  # the library raises Exception itself
-            raise ModelError(f"cannot be read: {error}", fix=_AGAIN) from error
+            raise ModelError(f"the tokenizer cannot be read: {error}", fix=_AGAIN) from error
         return {"vocab": self._tokenizer.get_vocab_size()}
 
     def encode(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class _Texts:
         try:
             return {"text": self._tokenizer.decode(request["tokens"], skip_special_tokens=True)}
         except Exception as error:  # likewise
-            raise ModelError(f"cannot decode tokens: {error}", fix=_AGAIN) from error
+            raise ModelError(f"the tokenizer cannot decode the tokens: {error}", fix=_AGAIN) from error
 
     def render(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
         """Return a conversation as text, by a template in Jinja's sandbox."""
@@ -92,7 +92,9 @@ class _Texts:
             for part in environment.from_string(request["template"]).generate(**values):
                 size += len(part)
                 if size > _LONGEST_TEXT:
-                    raise ModelError(f"the chat template writes more than {_LONGEST_TEXT >> 20} MiB")
+                    raise ModelError(
+                        f"the chat template writes more than {_LONGEST_TEXT >> 20} MiB, the limit of xdlc"
+                    )
                 parts.append(part)
         except (
             TemplateError,

@@ -27,7 +27,7 @@ class KernelOptions(TypedDict, total=False):
 
 
 class RunOptions(KernelOptions, total=False):
-    """Options of ``Session`` and ``run``, as ``help(xdlc.run)`` describes them."""
+    """Options of ``Session`` and ``run``; ``help(xdlc.run)`` describes each option."""
 
     outputs: Annotated[
         Sequence[str], Option("Return these tensors in addition to the graph's outputs.", default=())

@@ -86,7 +86,7 @@ def shape_fix(shape: Sequence[int], expected: Sequence[int], open_axes: Collecti
         return fix
     if full[0] and shape[0] % full[0] == 0:
         part = f"array[i:i + {full[0]}] for each {'i' if full[0] == 1 else f'{full[0]} items'}"
-        fix = f"give {part}, as samples or with Session.run_batch"
+        fix = f"give {part}: one sample each, or one element of Session.run_batch"
     return f"{fix}, or convert with a batch of {shape[0]}"
 
 
@@ -168,11 +168,11 @@ def size_problem(path: object, size: int, unit: int, tensor: Tensor, kind: str) 
     title = f"{path} has {size} bytes, but input {tensor.name!r}"
     if len(tensor.dynamic_axes) > 1:
         return (
-            f"{title} has {len(tensor.dynamic_axes)} dynamic dimensions ({shown(tensor)} of {kind}), which "
-            "a raw file does not state",
-            f"save the array as .npy, which has its shape, or convert with {spell('input_dims')}",
+            f"{title} has {len(tensor.dynamic_axes)} dynamic dimensions ({shown(tensor)} of {kind}), and a "
+            "raw file does not store dimensions",
+            f"save the array as .npy, or convert the model again with {spell('input_dims')}",
         )
-    multiple = " or a multiple of it" if tensor.dynamic_axes else ""
+    multiple = " or a multiple of this number" if tensor.dynamic_axes else ""
     return (
         f"{title} needs {unit}{multiple} ({shown(tensor)} of {kind})",
         "write the file in the type and layout of the input; xdlc info shows both",
@@ -212,7 +212,7 @@ def read_header(file: IO[bytes], where: str) -> Header:
         raise unreadable(where, "it does not have the header of an .npy file of version 1 to 3")
     length = int.from_bytes(file.read(width), "little")
     if length > _MOST_HEADER:
-        raise unreadable(where, f"its header has {length} bytes")
+        raise unreadable(where, f"its header has {length} bytes, more than {_MOST_HEADER}")
     found = _fields(file.read(length).decode("latin-1"))
     if found is None:
         raise unreadable(where, "its header does not describe an array of numbers")
@@ -223,7 +223,7 @@ def read_header(file: IO[bytes], where: str) -> Header:
         raise unreadable(where, f"unknown data type {descr!r}") from None
     shape = tuple(int(dim[:20]) for dim in dims.replace(",", " ").split())
     if len(shape) > _MOST_RANK or max(*shape, 1, math.prod(shape) * dtype.itemsize) >= 1 << 62:
-        raise unreadable(where, f"it has {len(shape)} dimensions, or too many elements")
+        raise unreadable(where, f"its shape {list(shape)[:9]} exceeds {_MOST_RANK} axes or 4 EiB")
     return Header(shape, order == "True", dtype)
 
 

@@ -255,7 +255,7 @@ class Builder(OnnxEmitter):
         order = tuple(range(tensor.rank)) if perm is None else tuple(perm)
         if len(order) != tensor.rank:
             raise ModelError(
-                f"computes {len(order)} axes of {tensor.name!r}, but its shape is {list(tensor.shape)}"
+                f"the op computes {len(order)} axes of {tensor.name!r}, whose shape is {list(tensor.shape)}"
             )
         held = self.held(tensor)
         computed = self.dtype(tensor) if dtype is None else dtype

@@ -182,7 +182,9 @@ def array_of(value: Any) -> Array:
     try:
         return numpy.asarray(value)
     except ValueError as error:
-        raise UsageError(f"is not an array: {error}", fix="give lists of one length, or an array") from error
+        raise UsageError(
+            f"is not an array: {error}", fix="give an array, or lists of equal length"
+        ) from error
 
 
 def feed(tensor: Tensor, value: Array) -> Array:
@@ -210,7 +212,7 @@ def feed(tensor: Tensor, value: Array) -> Array:
     converted = array.astype(dtype)
     if dtype.kind in "iu" and not numpy.array_equal(converted, array):
         fix = "give values from {} to {}".format(*tensor.dtype.limits)
-        raise UsageError(f"holds {array.dtype} values that {dtype} cannot represent", fix=fix)
+        raise UsageError(f"the array has {array.dtype} values that {dtype} cannot represent", fix=fix)
     return contiguous(converted)
 
 
@@ -249,7 +251,7 @@ class AdjustableSession:
         graph = model.main
         if has_control_flow(graph):
             raise UsageError(
-                "runs other graphs, and you cannot feed their encodings",
+                "the graph runs other graphs, and you cannot feed the encodings of other graphs",
                 where=f"graph {graph.name!r}",
                 fix="use CpuSession",
             )

@@ -53,10 +53,10 @@ def open_problem(model: Model) -> ConstraintError | None:
     ops = [op for graph in model.graphs.values() for op in graph.ops]
     kept = sum(map(keeps_on_host, ops))
     shapes = ", ".join(f"{tensor.name}: {spelled(tensor, symbols)}" for tensor in inputs)
-    stays = f" keep {kept} of {len(ops)} ops on the host, and" if kept else ":"
+    stays = f" keep {kept} of {len(ops)} ops on the host;" if kept else ":"
     return ConstraintError(
-        f"dynamic dimensions ({shapes}){stays} HTP supports fixed dimensions only",
-        fix=f"bind dynamic dimensions when converting, for example with {_options(inputs, symbols)}",
+        f"dynamic dimensions ({shapes}){stays} HTP supports only fixed dimensions",
+        fix=f"set the dimensions when you convert, for example with {_options(inputs, symbols)}",
         node=inputs[0].name,
         op="input",
         code="XD105",

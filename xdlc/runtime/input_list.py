@@ -176,19 +176,23 @@ def lists_of(lists: Path, graphs: Sequence[str]) -> dict[str, Path]:
         UsageError: If there are more lists than graphs, or none, or there is no graph.
     """
     if not graphs:
-        fix = f"use the DLC that its caches came from, or run a cache: {spell('runtime', 'htp')}"
-        raise UsageError("the model has no graph, only records", where=str(lists), fix=fix)
+        fix = f"use the DLC before it was prepared, or run a cache: {spell('runtime', 'htp')}"
+        raise UsageError("the model has no graph, only caches", where=str(lists), fix=fix)
     parts = os.fspath(lists).split(",")
     if len(parts) == 1 or os.path.isfile(lists):
         return {graphs[0]: lists}
     if len(parts) > len(graphs):
         fix = f"give one list for each graph, and __ for a graph to skip: {', '.join(graphs)}"
         raise UsageError(
-            f"{len(parts)} input lists do not fit {len(graphs)} graph(s)", where=str(lists), fix=fix
+            f"you gave {len(parts)} input lists, but the model has {len(graphs)} graph(s)",
+            where=str(lists),
+            fix=fix,
         )
     paths = {name: Path(part) for name, part in zip(graphs, parts, strict=False) if part != "__"}
     if not paths:
-        raise UsageError("no graph has a list", where=str(lists), fix="give the list of one graph")
+        raise UsageError(
+            "you gave no graph a list", where=str(lists), fix="name a list for at least one graph"
+        )
     return paths
 
 
@@ -224,13 +228,11 @@ def read_input_list(
             break
     missing = [problem for problem in problems if problem.code == "XD803"]
     if len(missing) > 1:  # one cause: the current folder
-        missing[0].problem += f", nor {len(missing) - 1} other file(s) of the list"
+        missing[0].problem += f", and {len(missing) - 1} other file(s) of the list are missing too"
         problems = [problem for problem in problems if problem not in missing[1:]]
     raise_all(problems, where=str(path))
     if not lines:
-        raise UsageError(
-            "the input list names no inference", where=str(path), fix="give one line per inference"
-        )
+        raise UsageError("the input list is empty", where=str(path), fix="write one line for each sample")
     return InputList(tuple(_grouped(lines, graph, str(path))), ops, tensors)
 
 
@@ -263,13 +265,15 @@ def folder_list(folder: Path) -> str:
         for file in files:
             _refuse_picture(file, str(folder))
         fix = f"name a folder of files that end in {', '.join(SUFFIXES)}, or a list of samples"
-        raise UsageError("the folder has no samples", where=str(folder), fix=fix, code="XD205")
+        raise UsageError(
+            f"the folder has no {', '.join(SUFFIXES)} files", where=str(folder), fix=fix, code="XD205"
+        )
     return "".join(f"{shlex.quote(str(file))}\n" for file in names)
 
 
 def _refuse_picture(path: Path, where: str) -> None:
     if path.suffix.lower() in PICTURES:
-        fix = f'resize and scale it as in training, and write numpy.save("{path.stem}.npy", array)'
+        fix = f'resize and scale the picture as in training, and write numpy.save("{path.stem}.npy", array)'
         raise UsageError(f"{path.name} is a picture; samples are arrays", where=where, fix=fix, code="XD206")
 
 
@@ -279,7 +283,9 @@ def _text(path: Path) -> str:
     _refuse_picture(path, str(path))
     data = read_bytes(path, MOST_BYTES)
     if len(data) > MOST_BYTES:
-        raise UsageError(f"the input list has more than {MOST_BYTES} bytes", where=str(path), fix="divide it")
+        raise UsageError(
+            f"the input list has more than {MOST_BYTES} bytes", where=str(path), fix="split the list"
+        )
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -303,7 +309,7 @@ def _split(text: str) -> tuple[tuple[str, ...], tuple[str, ...], list[tuple[int,
     quoted = sum(len(line) for _, line in numbered if "'" in line or '"' in line)
     if len(numbered) > MOST_LINES or quoted > MOST_QUOTED:
         problem = f"has more than {MOST_LINES} lines, or {MOST_QUOTED} characters in lines with quotes"
-        raise UsageError(f"the input list {problem}", fix="split the list, or name files without blanks")
+        raise UsageError(f"the input list {problem}", fix="split the list, or use file names without blanks")
     return tuple(ops), tuple(tensors), numbered
 
 
@@ -319,7 +325,11 @@ def _files(
     files: dict[str, InputFile] = {}
     words = _words(line, where)
     if len(words) > 2 * len(inputs) + 8:
-        raise UsageError(f"has {len(words)} words for {len(inputs)} input(s)", where=where, fix=FIX_PATH)
+        raise UsageError(
+            f"the line has {len(words)} words, but the model has {len(inputs)} input(s)",
+            where=where,
+            fix=FIX_PATH,
+        )
     for word in words:
         name, mark, rest = word.partition(":=")
         if not mark:
@@ -354,7 +364,7 @@ def _files(
 
 def _words(line: str, where: str) -> Sequence[str]:
     if "\0" in line:
-        raise UsageError("holds a NUL character", where=where, fix="write the list as plain text")
+        raise UsageError("the line has a NUL character", where=where, fix="write the list as plain text")
     if " " in line and ":=" not in line and os.path.isfile(line):
         return [line]
     if "'" not in line and '"' not in line:
@@ -362,7 +372,9 @@ def _words(line: str, where: str) -> Sequence[str]:
     try:
         return shlex.split(line)
     except ValueError as error:
-        raise UsageError(f"has an open quote: {line[:200]!r}", where=where, fix="close the quote") from error
+        raise UsageError(
+            f"the line has an open quote: {line[:200]!r}", where=where, fix="close the quote"
+        ) from error
 
 
 def _size(path: Path, where: str) -> int:
@@ -428,7 +440,7 @@ def _checked_npy(path: Path, tensor: Tensor, native: bool, where: str) -> InputF
     shape = array_files.of_array(array.shape, tensor)
     if shape is None or array.dtype.kind not in "biuf":
         raise UsageError(
-            f"{path} holds {array.dtype} {list(array.shape)}, but input {tensor.name!r} needs "
+            f"{path} has shape {list(array.shape)} ({array.dtype}), but input {tensor.name!r} needs "
             f"{array_files.shown(tensor)}",
             where=where,
             fix=array_files.shape_fix(array.shape, tensor.shape, tensor.dynamic_axes)

@@ -306,7 +306,7 @@ def check_outputs(graph: Graph, outputs: Iterable[str] | None) -> list[str]:
     names = list(dict.fromkeys(outputs or ()))
     problems: list[XdlcError] = [
         UsageError(
-            f"has no tensor {name!r} to output",
+            f"has no tensor {name!r}, which you request as an output",
             where=f"graph {graph.name!r}",
             fix=nearest_names(name, graph.tensors) or "use a name from the list of tensors",
         )
@@ -347,7 +347,10 @@ def _lower_op(graph: Graph, op: Op, b: Builder) -> XdlcError | None:
         )
     for tensor in op.inputs:
         if tensor is not None and not tensor.is_static and not b.orders(tensor):
-            return ModelError(f"reads {tensor.name!r} before an op produces it", where=describe(graph, op))
+            return ModelError(
+                f"the op reads {tensor.name!r} before another op writes this tensor",
+                where=describe(graph, op),
+            )
     try:
         if b.quantized:
             for tensor in op.outputs:
@@ -377,7 +380,7 @@ def _misfit(graph: Graph, op: Op, error: Exception) -> ModelError:
     """Return the error of a failed lowering: the violations of the definition."""
     violations = verify_op(op) if op.package == NATIVE_PACKAGE else []
     return ModelError(
-        "; ".join(violations) or f"its operands and parameters do not fit together ({error})",
+        "; ".join(violations) or f"the inputs and parameters of the op do not fit together ({error})",
         where=describe(graph, op),
-        fix="make the DLC again with a converter that follows the operation's definition",
+        fix="convert the source model again with xdlc",
     )

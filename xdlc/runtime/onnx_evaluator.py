@@ -176,7 +176,7 @@ def _call(
     """
     left = _ALLOWANCE.get() or _Allowance()
     if left.seconds <= 0 or not left.deaths:
-        raise RefusedError("evaluating parts of the model needs too much time, or crashes too often")
+        raise RefusedError("computing constant parts of the model needs too much time, or crashes too often")
     with content.shared_file() as file:
         with temporary_files():
             forms = content.write_arrays(file, operands)
@@ -191,7 +191,7 @@ def _call(
             left.deaths -= 1
             if error.is_late or "SIGPROF" in error.how:
                 left.seconds = 0
-            raise RefusedError(f"the library that evaluates it {error.how}{error.tail}") from error
+            raise RefusedError(f"the library that computes this part {error.how}{error.tail}") from error
         left.seconds -= max(0.0, answer["used"] - more)
         if "refused" in answer:
             raise RefusedError(answer["refused"])

@@ -140,7 +140,7 @@ class Profiler:
             events = (json.loads(line.rstrip(",\n")) for line in lines if line.startswith("{"))
             for number, event in enumerate(events, 1):
                 if number >= _MOST:
-                    problem = f"xdlc times ops up to {_MOST} executions, but the runs have more"
+                    problem = f"the runs execute more than {_MOST} ops, the limit of a profile"
                     raise BackendError(problem, where=f"graph {graph!r}", fix="profile fewer runs")
                 name = event["name"]
                 node = name.removesuffix(_KERNEL)

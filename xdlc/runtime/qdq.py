@@ -285,7 +285,7 @@ def check(tensor: Tensor) -> None:
 
     if not (numpy.all(numpy.isfinite(scale)) and numpy.all(scale > 0)):
         raise ModelError(
-            "has a scale that is not a positive number",
+            "the scale is not a positive number",
             where=f"tensor {tensor.name!r}",
             fix="quantize the model again",
         )

@@ -122,7 +122,7 @@ class PlacedSection:
         # A container normalizes operations, so both sub-graphs have to be read from one.
         expected = read_subgraph(write_subgraph(partition), where=self.where)
         if fingerprint(held) != fingerprint(expected):
-            refuse("has other operations, weights or encodings than the model", self.where)
+            refuse("the section has other operations, weights or encodings than the model", self.where)
         return expected
 
 
@@ -140,7 +140,7 @@ def find_record(records: Mapping[str, TensorData]) -> tuple[str, AipRecord]:
     if not listed:
         raise ContainerError(
             "has no AIP record, which lists the sections for HTA",
-            fix="prepare it for HTA: `xdlc quantize net.dlc -l samples.txt --enable-hta`",
+            fix="prepare the model for HTA: `xdlc quantize net.dlc -l samples.txt --enable-hta`",
         )
     return next((one for one in listed if one[1].flavour == OWN_FLAVOUR), listed[0])
 
@@ -169,7 +169,7 @@ def placed(model: Model, name: str, record: AipRecord) -> list[PlacedSection]:
         place = f"{where}: section {number} (layers {section.first}-{section.last})"
         placed_section = PlacedSection(section, tuple(ops), place)
         if placed_section.has_subgraph and not ops:
-            refuse("is for HTA, but has no operations", place)
+            refuse("the section is for HTA, but has no operations", place)
         sections.append(placed_section)
     return sections
 
@@ -179,17 +179,20 @@ def _check_cover(sections: Sequence[Section], ids: Mapping[Op, int], where: str,
         refuse(f"has {len(sections)} sections, but {len(ids)} layers", where)
     begin, end = min(ids.values()), max(ids.values())
     if sections[0].first > begin:
-        refuse(f"begins at layer {sections[0].first}, but the model begins at layer {begin}", where)
+        refuse(
+            f"the first section begins at layer {sections[0].first}, but the model begins at layer {begin}",
+            where,
+        )
     following = sections[0].first
     for section in sections:
         if section.first != following or section.last < section.first:
             refuse(
-                f"has a section of layers {section.first}-{section.last}, but layer {following} is next",
+                f"a section has layers {section.first}-{section.last}, but must begin at layer {following}",
                 where,
             )
         following = section.last + 1
     if following <= end or (exactly and following != end + 1):
-        refuse(f"covers layers up to {following - 1}, but the model has layers up to {end}", where)
+        refuse(f"the sections end at layer {following - 1}, but the model has layers up to {end}", where)
 
 
 def refuse(problem: str, where: str) -> NoReturn:

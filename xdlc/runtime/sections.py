@@ -109,7 +109,7 @@ def _extra(graph: Graph, parts: Sequence[Partition], outputs: Iterable[str]) -> 
     had = {tensor.name for part in parts for tensor in part.graph.outputs}
     problems = [
         UsageError(
-            f"{name!r} is inside a section, which does not return its values",
+            f"tensor {name!r} is inside a section, and sections do not return inner tensors",
             where=f"graph {graph.name!r}",
             fix=f"run the model without {spell('use_aip', True)}",
         )
@@ -130,6 +130,6 @@ def _notices(sections: Sequence[PlacedSection]) -> tuple[str, ...]:
     if not foreign:
         return ()
     return (
-        f"layers {', '.join(foreign)} have the vendor's HTA code, which runs only on the device; they "
-        "run on this CPU",
+        f"layers {', '.join(foreign)} have the vendor's HTA code, which runs only on a device; xdlc runs "
+        "these layers on this CPU",
     )

@@ -41,5 +41,9 @@ def with_first_values(
                 added[tensor.name] = numpy.broadcast_to(first, tensor.shape).astype(dtype)
             except (TypeError, ValueError, OverflowError):  # a record that other hands wrote
                 continue
-            _log.info("no value for input %r: variable %r starts again", tensor.name, state.get("output"))
+            _log.info(
+                "you feed no input %r, so variable %r starts with its first value",
+                tensor.name,
+                state.get("output"),
+            )
     return {**added, **feeds}

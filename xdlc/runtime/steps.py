@@ -267,9 +267,9 @@ class LoopMemory:
         most = self._most if factor > _STEEP else 3 * self._most
         if size * factor > most:
             raise BackendError(
-                f"the values that the loop carries grew to {size} bytes, more than {most}",
+                f"the values that the loop carries grew to {size} bytes; xdlc supports at most {most}",
                 where=self._where,
-                fix="make the loop's condition end it earlier, or pass less data to the next iteration",
+                fix="end the loop earlier with its condition, or pass less data to the next iteration",
             )
 
 
@@ -286,9 +286,9 @@ def truth(condition: Array, where: str) -> bool:
     """
     if condition.size != 1:
         raise BackendError(
-            f"its condition has {condition.size} elements when the graph runs, not one",
+            f"the condition of the op has {condition.size} elements, but needs 1",
             where=where,
-            fix="convert the source model again; its condition must be a single bool",
+            fix="make the condition a single bool in the source model, and convert again",
         )
     return bool(condition.reshape(-1)[0])
 

@@ -42,7 +42,7 @@ def checked(seconds: float | None) -> float:
         )
     if seconds > LONGEST:
         logging.getLogger(__name__).warning(
-            "you requested a loop time-out of %g s; the largest is %g s", seconds, LONGEST
+            "you set a loop time-out of %g s; the largest is %g s, which xdlc uses", seconds, LONGEST
         )
     return min(float(seconds), LONGEST)
 
@@ -139,9 +139,9 @@ class Watch:
 
     def _overrun(self) -> BackendError:
         outer, inner = self._loops[0], self._loops[-1]
-        inside = f"; the inner loop {inner.where} did {inner.done}" if inner is not outer else ""
+        inside = f"; the inner loop {inner.where} did {inner.done} iterations" if inner is not outer else ""
         longer = (
-            "make the loop's condition end it, or reduce its work"
+            "end the loop earlier with its condition, or reduce the work of an iteration"
             if self.timeout >= LONGEST
             else f"raise {spell('loop_timeout')} to at most {LONGEST:g} s, or reduce the loop's work"
         )

@@ -26,77 +26,77 @@ _NUMBER = re.compile(
     re.I,
 )
 _SNPE = re.compile(r"error_code=(\d{1,6});(?: *error_message=([^;]*))?.*error_component=")
-_RESHAPE = "reshape around the op"
+_RESHAPE = "insert a Reshape before and after the op"
 _RECONVERT = "convert the model again: its shapes contradict each other"
-_DEFINITION = "write the op as its definition requires; xdlc info shows its form in the model"
+_DEFINITION = "correct the op by its definition; xdlc info --ops shows the op in the model"
 _SIZE = "{tensor} has size {found} along axis {axis}, but the other operands require {wanted}"
 _PLACE = r"^(?:Incorrect )?(?P<side>Out|In)(?:put)?[\[ ](?P<index>\d+)[\] ].*"
 
 PATTERNS = (
     (
         r"has incorrect Value (?P<found>\d+), expected >= (?P<arch>6[89]|[7-9]\d)(?!\d)",
-        "this form of {kind} needs architecture v{arch}, but the SoC has v{found}",
-        "quantize the float model with this SoC as target, which decides what has 8 bits, or omit this SoC",
+        "this {kind} needs architecture v{arch}, but the SoC has v{found}",
+        "quantize the float model again with this SoC as target, or omit this SoC",
     ),
     (
         r"^(?:(?P<side>Input|Output)\[(?P<index>\d+)\] |\[\d+\] )has incorrect Rank (?P<rank>\d+)",
-        "{ranked} has rank {rank}, {kind} of HTP accepts {ranks}",
+        "{ranked} has rank {rank}, but {kind} of HTP accepts {ranks}",
         _RESHAPE,
     ),
     (
         r"^Param\[(?P<param>\d+)\] has incorrect Rank (?P<rank>\d+)",
-        "{parameter} has rank {rank}, HTP accepts {parameter_rank}",
+        "{parameter} has rank {rank}, but HTP accepts {parameter_rank}",
         _DEFINITION,
     ),
     (
         r"^Param\[(?P<param>\d+)\] has incorrect Value (?P<value>\S+?)\.?$",
-        "{parameter} is {value}, HTP accepts {values}",
+        "{parameter} is {value}, but HTP accepts {values}",
         "change {parameter} to a value that HTP accepts",
     ),
     (
         r"^\[\d+\] has incorrect Value (?P<value>\S+), expected (?P<wanted>.+?)\.?$",
-        "{holders} is {value}, {kind} of HTP accepts {wanted}",
+        "{holders} is {value}, but {kind} of HTP accepts {wanted}",
         "{value_fix}",
     ),
     (
         r"^Received NULL for mandatory Param at index (?P<param>\d+)",
-        "{parameter} is missing, {kind} of HTP requires it",
+        "{parameter} is missing, but {kind} of HTP requires this parameter",
         "give {parameter} a value",
     ),
     (
         r"^Wrong number of Inputs (?P<found>\d+)",
-        "has {found} inputs, HTP accepts {inputs}",
+        "has {found} inputs, but HTP accepts {inputs}",
         _DEFINITION,
     ),
     (
         r"^(?:Wrong number of Parameters|\w+ doesn.t support any parameters, found|"
         r"Found incorrect number of found Parameters\. Found) (?P<found>\d+)",
-        "has {present}, HTP accepts {params}",
+        "has {present}, but HTP accepts {params}",
         _DEFINITION,
     ),
     (
         r"^Tensor (?P<first>\d+) and (?P<second>\d+) have mismatching datatypes\. "
         r"(?P<code>0x\w+) != (?P<other_code>0x\w+)",
-        "{mismatch}, {kind} of HTP requires one data type for both",
-        "cast one to the type of the other",
+        "{mismatch}, but {kind} of HTP requires one data type for both",
+        "cast one tensor to the type of the other tensor",
     ),
     (
         r"^(?P<side>input|output)\[(?P<index>\d+)\] has incorrect Datatype (?P<code>0x\w+) which is not "
         r"supported by (?P<group>\w+) Operations",
-        "{tensor} is {dtype}, {group} operations of HTP accept {group_dtypes}",
+        "{tensor} is {dtype}, but {group} operations of HTP accept {group_dtypes}",
         "cast the operand, or use the operation for its type",
     ),
     (
         r"^(?P<side>Input|Output)\[(?P<index>\d+)\] has incorrect Datatype (?P<code>0x\w+)",
-        "{tensor} is {dtype}, HTP accepts {dtypes}",
-        "cast or quantize it to a type that HTP accepts",
+        "{tensor} is {dtype}, but HTP accepts {dtypes}",
+        "cast or quantize the tensor to a type that HTP accepts",
     ),
     (
         r"^Dimension at index (?P<axis>\d+) cannot be broadcast between "
         r"in(?:put)?\[(?P<first>\d+)\] \((?P<size>\d+)\) and "
         r"in(?:put)?\[(?P<second>\d+)\] \((?P<other>\d+)\)",
         "{first_input} has {size} elements along axis {axis} and {second_input} {other}, "
-        "HTP accepts equal numbers, or 1 in one input",
+        "but HTP accepts equal numbers, or 1 in one input",
         _RECONVERT,
     ),
     (
@@ -114,7 +114,7 @@ PATTERNS = (
     (
         r"^Channel in (?P<channels>\d+) is not divisible by groups (?P<groups>\d+)",
         "{first_input} has {channels} channels in {groups} groups, "
-        "HTP accepts a number of groups that divides them",
+        "but HTP only accepts a number of groups that divides the channels",
         "choose another number of groups",
     ),
     (
@@ -167,11 +167,11 @@ def explain(subject: str | int | os.PathLike[str]) -> list[Explanation]:
 
     Args:
         subject: A code of xdlc (``"XD104"``), a decimal or hexadecimal number (``5005``, ``"0x138d"``), a
-            name (``"QNN_GRAPH_ERROR_FINALIZE_FAILED"``), a line, or the path of a log file.  xdlc lists an
-            error of a file once for all its lines.
+            name (``"QNN_GRAPH_ERROR_FINALIZE_FAILED"``), a line of a log, or the path of a log file.  If a
+            file repeats an error, xdlc lists the error once.
 
     Returns:
-        The explanations in the order of the lines; an empty list if xdlc knows no error in them.
+        The explanations in the order of the lines.  The list is empty if xdlc finds no known error.
 
     Raises:
         UsageError: If xdlc does not know a name, or a file is too large.
@@ -180,7 +180,7 @@ def explain(subject: str | int | os.PathLike[str]) -> list[Explanation]:
     if isinstance(subject, int):
         return [_of_number(subject)]
     if not isinstance(subject, str | os.PathLike):
-        problem = f"cannot explain a {type(subject).__name__}"
+        problem = f"xdlc cannot explain a {type(subject).__name__}"
         raise UsageError(problem, fix="give a number, a text or the path of a file")
     text = os.fspath(subject).strip()
     is_path = not isinstance(subject, str) or re.fullmatch(r"\S+\.(?:log|txt)|\S*/\S+", text)
@@ -218,7 +218,7 @@ def _of_number(number: int) -> Explanation:
     if number >> 16:
         if code not in table["names"]:
             return Explanation(shown, "unknown", *table["codes"]["other"])
-        shown += f", and its low 16 bits are the code: {code}"
+        shown += f", whose low 16 bits are the code {code}"
     starts = sorted(map(int, table["ranges"]))
     place = max(bisect_right(starts, code) - 1, 0)
     component, fix = table["ranges"][str(starts[place])]
@@ -310,7 +310,7 @@ def _grouped(lines: Iterable[str], where: str = "") -> list[Explanation]:
         key = small.lstrip("0123456789-:. []ms")
         if key not in read:
             if len(read) == MOST_READ:
-                _refuse(where, f"has more than {MOST_READ} different lines of errors")
+                _refuse(where, f"the file has more than {MOST_READ} different lines with errors")
             read[key] = list(_of_line(text))
         for each in read[key]:
             first = causes.setdefault(
@@ -323,7 +323,7 @@ def _grouped(lines: Iterable[str], where: str = "") -> list[Explanation]:
 def _of_file(path: Path) -> list[Explanation]:
     data = read_bytes(path, MOST_BYTES)
     if len(data) > MOST_BYTES:
-        _refuse(str(path), f"has more than {MOST_BYTES} bytes, which xdlc does not read")
+        _refuse(str(path), f"the file has more than {MOST_BYTES} bytes, the limit of xdlc")
     wide = data[:2] in (b"\xff\xfe", b"\xfe\xff")
     lines = data.decode("utf-16" if wide else "utf-8-sig", "replace").splitlines()
     return _grouped((line[:LONGEST_LINE] for line in lines), str(path))

@@ -79,13 +79,15 @@ class _Operation:
         ]
         unknown = sorted(params.keys() - self._definition.params.keys())
         if unknown:
-            raise UsageError(f"{type} has no parameter {', '.join(unknown)}", fix="correct the parameters")
+            raise UsageError(
+                f"{type} has no parameter {', '.join(unknown)}", fix="correct the names of the parameters"
+            )
         self._params = {name: self._param(self._definition.params[name], params[name]) for name in params}
         self.library = folder / "libs" / "x86-64_linux_clang" / f"libUdo{package}Reg.so"
         self.numpy_kernels = folder / "python" / package / "kernels.py"
         self._shapes = folder / "python" / package / "shapes.py"
         if not self.library.is_file():
-            raise UsageError("is missing", where=str(self.library), fix="build it: make all_x86")
+            raise UsageError("the library is missing", where=str(self.library), fix="run make all_x86")
 
     def run(self, path: Path) -> list[Array]:
         """Return the outputs that the kernel of a library or Python file computes."""
@@ -146,7 +148,7 @@ class _Operation:
             inferred = self._inferred(self._shapes, view)
         if inferred is None or any(None in spec.shape for spec in inferred):
             raise UsageError(
-                f"the shapes of the outputs of {name} are unknown",
+                f"nothing computes the output shapes of {name}",
                 fix=f"fill infer_{name} in jni/src/reg/shapes, or shape_{name} in {self._shapes.name}",
             )
         return inferred

@@ -30,7 +30,7 @@ def release_of(path: str | os.PathLike[str]) -> str:
     with open_file(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > MAX_BYTES:
-            problem = f"has more than {MAX_BYTES >> 20} MiB"
+            problem = f"the file has more than {MAX_BYTES >> 20} MiB"
             raise StorageError(problem, where=os.fspath(path), fix="name a library")
         if not size:  # which mmap refuses
             return ""
@@ -71,7 +71,7 @@ def check_releases(paths: Sequence[str | os.PathLike[str]], expected: str = "") 
         if not same_release(release, expected or stated[first]):
             other = f"release {expected}" if expected else f"{first} of {stated[first]}"
             raise BackendError(
-                f"is of SDK release {release}, which is incompatible with {other}",
+                f"the library has SDK release {release}, which is incompatible with {other}",
                 where=path,
                 fix="build the package with the SDK of the runtime, QNN_SDK_ROOT",
             )

@@ -91,7 +91,9 @@ def udo_set(
         }
         yield UdoSet(ops, collections, shapes)
         for path in kernels.unused():
-            (notify or _log.warning)(f"{path} infers the outputs of no op of the model")
+            (notify or _log.warning)(
+                f"xdlc does not use {path}, because it infers the outputs of no op of the model"
+            )
 
 
 def _clashes(configured: UdoSet, plugged: UdoSet) -> list[UsageError]:
@@ -101,7 +103,7 @@ def _clashes(configured: UdoSet, plugged: UdoSet) -> list[UsageError]:
     return [
         UsageError(
             f"{source} and {sources[key]} both define {'::'.join(key)}",
-            fix="omit one definition; xdlc reads the config of a plugin without an option",
+            fix="omit one definition; a plugin's config needs no option",
         )
         for source, key in keys
         if key in sources

@@ -67,7 +67,7 @@ def test_reasons_are_told_for_the_device_that_is_taken() -> None:
     ]
     error = refuse_to_compile(choice)
     assert error.problem == f"no cache is usable on sm7450: {'; '.join(choice.reasons)}"
-    assert "the model has no record" in refuse_to_compile(chosen(cached(), "sm7450")).problem
+    assert "the model has no cache" in refuse_to_compile(chosen(cached(), "sm7450")).problem
 
 
 def test_a_damaged_record_is_not_taken() -> None:

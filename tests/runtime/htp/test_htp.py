@@ -89,7 +89,7 @@ def test_every_refused_op_is_named_with_its_reason() -> None:
     softmax, tile = caught.value.problems
     assert isinstance(softmax, ConstraintError)
     assert softmax.where == "model: sm8650: graph 'refused': op 'softmax' (Softmax)"
-    assert "parameter 'axis' is 1, Softmax of HTP accepts only 3" in softmax.problem
+    assert "parameter 'axis' is 1, but Softmax of HTP accepts only 3" in softmax.problem
     assert "op 'tile' (Tile)" in str(tile)
     assert "has rank 6" in tile.problem
 
@@ -149,7 +149,7 @@ def test_known_values_beyond_32_bits_are_refused_with_op_and_value() -> None:
     assert caught.value.where == "model: sm8650: graph 'g': op 'pick' (Gather)"
     assert "input 0 ('table') holds -2147483649" in caught.value.problem
     feeds = {"x": np.array([2, 0, 2**31]), "w": np.zeros(3, "uint64")}
-    with pytest.raises(UsageError, match="array for 'x': holds values that need more than 32 bits"):
+    with pytest.raises(UsageError, match="array for 'x': the array has values that need more than 32 bits"):
         run_htp(integers([0, 1, 2]), feeds)
 
 
@@ -157,7 +157,7 @@ def test_known_values_beyond_32_bits_are_refused_with_op_and_value() -> None:
 @pytest.mark.parametrize(
     ("feeds", "said"),
     [
-        ({"X": X}, "no array for input 'x'; array 'X' belongs to no input"),
+        ({"X": X}, "no array for input 'x'; the graph has no input 'X'"),
         ({"x": X[0]}, r"needs shape \[1, 8, 8, 4\], but has \[8, 8, 4\]"),
     ],
 )
@@ -201,7 +201,7 @@ def test_other_machine_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_unknown_library_version_is_refused() -> None:
     with pytest.raises(
-        BackendError, match=r"QNN core API 2\.41\.0, but xdlc knows 2\.36 .*2\.40 \(SDK 2\.51\)"
+        BackendError, match=r"QNN core API 2\.41\.0, but xdlc supports only 2\.36 .*2\.40 \(SDK 2\.51\)"
     ):
         library.known_release("core", (2, 41, 0))
     assert library.known_release("core", (2, 40, 7)) is library.RELEASES[-1]
@@ -361,7 +361,7 @@ def test_a_loop_is_refused_with_the_ops_that_keep_it_off() -> None:
         assert set(problems) == {"power", "odd"}
         assert problems["power"].problem == (
             "runs on the host only: HTP has no op that runs other graphs; "
-            "it would not support these ops inside either: body: 'odd' (Unique)"
+            "HTP also does not support these ops inside: body: 'odd' (Unique)"
         )
         assert problems["power"].where.endswith(": graph 'main': op 'power' (While)")
 

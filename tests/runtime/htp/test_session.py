@@ -121,12 +121,10 @@ def test_records_that_were_swapped_are_not_run() -> None:
     with HtpSession(model, "sm8650", notify=notices.append) as session:
         assert session.record is None
     assert (
-        f"{second}: is described as a cache for the SoC with id 57, but was compiled for id 43" in notices[0]
+        f"{second}: the DLC states SoC id 57 for the cache, but the cache was compiled for 43" in notices[0]
     )
-    assert (
-        f"{first}: is described as a cache for the SoC with id 43, but was compiled for id 57" in notices[1]
-    )
-    assert "htp.cache.sm8450.0: has no graph 'cnn', only 'other'" in notices[2]
+    assert f"{first}: the DLC states SoC id 43 for the cache, but the cache was compiled for 57" in notices[1]
+    assert "htp.cache.sm8450.0: the cache has no graph 'cnn', only 'other'" in notices[2]
 
 
 def test_what_could_not_be_judged_is_told(prepared: Model) -> None:

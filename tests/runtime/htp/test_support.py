@@ -237,7 +237,9 @@ def test_ops_of_the_host_are_named_with_their_reason(
 def test_socs_without_htp_are_told_by_the_table_of_socs() -> None:
     verdict = support.judge(cnn(quantized=True), find_soc("sm8250"))
     assert verdict.judge == "xdlc's table of SoCs"
-    assert said(verdict) == [(None, "sm8250 has no HTP: its DSP is of architecture v66")]
+    assert said(verdict) == [
+        (None, "sm8250 has no HTP: its DSP has architecture v66, and HTP starts with v68")
+    ]
 
 
 @pytest.mark.parametrize("installed", [pytest.param(True, marks=needs_htp), False])
@@ -266,7 +268,7 @@ def test_the_ops_that_keep_a_branch_off_are_named(installed: bool, monkeypatch: 
     assert [problem.node for problem in verdict.plain] == ["if", "else_op"]
     assert verdict.plain[0].problem == (
         "runs on the host only: HTP has no op that runs other graphs; "
-        "it would not support these ops inside either: "
+        "HTP also does not support these ops inside: "
         "then branch: 'then_op' (Tile); else branch: 'else_op' (Det)"
     )
     assert {problem.node for problem in verdict.refused} == {"then_op"}

@@ -88,7 +88,7 @@ def test_wrong_feeds_do_not_end_the_child() -> None:
 def test_what_is_refused_is_told_when_it_is_opened() -> None:
     with pytest.raises(ProblemList) as caught:
         WorkerSession.of_model(refused(), "sm8650")
-    assert "is 1, Softmax of HTP accepts only 3" in caught.value.problems[0].problem
+    assert "is 1, but Softmax of HTP accepts only 3" in caught.value.problems[0].problem
 
 
 @needs_htp

@@ -62,7 +62,7 @@ def test_float16_is_rounded_after_each_op():
 
 def test_softmax_of_bfloat16_is_refused(one_op):
     x = np.ones((2, 3), ml_dtypes.bfloat16)
-    with pytest.raises(UnsupportedOp, match="partial sums"):
+    with pytest.raises(UnsupportedOp, match="the sums of a bfloat16"):
         one_op("Softmax", [x], [((2, 3), "bfloat16")])
 
 

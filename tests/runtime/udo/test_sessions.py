@@ -63,7 +63,7 @@ def test_reals_that_a_library_gets_rounded_are_told_once(
             got = CpuSession(model, kernels=kernels).run({"x": np.zeros(2, np.float32)})
         np.testing.assert_allclose(got["y_b"], [first, 1], rtol=1e-6)
     (record,) = caplog.records
-    assert record.getMessage().startswith(f"{library}: Math::Sum gets 'w' rounded, as ufixed8 of one scale")
+    assert record.getMessage().startswith(f"{library}: Math::Sum gets 'w' rounded to ufixed8 with one scale")
 
 
 @needs_cc

@@ -12,9 +12,9 @@ from xdlc.runtime.udo.sources import paths_of, sources_of
 
 @pytest.mark.parametrize("given", ["", ",", "a.so,", "a.so,,b.so", " ", ["a.so", ""]])
 def test_empty_names(given: str | list[str]) -> None:
-    with pytest.raises(UsageError, match="a name among the libraries") as caught:
+    with pytest.raises(UsageError, match="has an empty name") as caught:
         paths_of(given)
-    assert "remove it" in str(caught.value.fix)
+    assert "remove the empty name" in str(caught.value.fix)
 
 
 def test_blanks_around_names_and_commas_in_them(tmp_path: Path) -> None:
@@ -32,10 +32,14 @@ def test_what_is_no_file(tmp_path: Path) -> None:
     (tmp_path / "ops.py").touch()
     for path, problem, fix in [
         (tmp_path / "Pkg", "is a folder", f"give {built}/libUdoPkgReg.so"),
-        (tmp_path / "empty", "is a folder", "pass a registration library"),
-        (Path("/dev/null"), "is not a regular file", "pass a registration library"),
-        (tmp_path / ("n" * 300), "cannot be read: File name too long", "pass a registration library"),
-        (tmp_path / "nul\0", "the file does not exist", "pass a registration library"),
+        (tmp_path / "empty", "is a folder", "pass the path of a registration library"),
+        (Path("/dev/null"), "is not a regular file", "pass the path of a registration library"),
+        (
+            tmp_path / ("n" * 300),
+            "cannot be read: File name too long",
+            "pass the path of a registration library",
+        ),
+        (tmp_path / "nul\0", "the file does not exist", "pass the path of a registration library"),
         (tmp_path / "ops.py:Scale", "the file does not exist", "pass only the file, ops.py: xdlc"),
     ]:
         with pytest.raises(UsageError) as caught:

@@ -47,7 +47,7 @@ BAD = [
     ("array at the top", GOOD, "[]", "", "a configuration must be an object, found an array"),
     ("no package", GOOD, "{}", "", "has no package"),
     ("package is an array", GOOD, '{\n"P": []}', "P", "package 'P' must be an object, found an array"),
-    ("no braces of a package", GOOD, '{"Operators":\n[]}', "Operators", "outside a package"),
+    ("no braces of a package", GOOD, '{"Operators":\n[]}', "Operators", "must be inside a package"),
     (
         "no name of the package",
         ',\n    "UDO_PACKAGE_NAME": "Filters"',

@@ -195,7 +195,7 @@ def test_fields_of_ours(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "backends", "notice"),
     [
-        ('["CPU"]', '["DSP"], "dsp_arch_types": []', ("DSP",), "is empty: xdlc reads it as any architecture"),
+        ('["CPU"]', '["DSP"], "dsp_arch_types": []', ("DSP",), "is empty, so xdlc allows all architectures"),
         ('["CPU"]', '["DSP"]', ("DSP",), ""),
         ('["CPU"]', '["DSP", "GPU"], "dsp_arch_types": ["v75", "v65"]', ("DSP_V75", "DSP_V65", "GPU"), ""),
         ('["CPU"]', '["CPU"], "dsp_arch_types": ["v66"]', ("CPU",), ": core_types has no DSP"),
@@ -205,7 +205,7 @@ def test_fields_of_ours(tmp_path: Path) -> None:
             '["CPU"]',
             '["CPU"], "tensor_params": [{"name": "p", "data_type": "INT_8", "static": true}]',
             ("CPU",),
-            "parameters always are",
+            "parameters are always",
         ),
         (
             '["CPU"]',
@@ -217,7 +217,7 @@ def test_fields_of_ours(tmp_path: Path) -> None:
             '"data_type": "FLOAT_32"',
             '"per_core_data_types": {"CPU": "FLOAT_32", "GPU": "FLOAT_16"}',
             ("CPU",),
-            "per_core_data_types of input 0 of operator 'Blur' for GPU: not in core_types",
+            "per_core_data_types of input 0 of operator 'Blur' for GPU, which core_types lacks",
         ),
         (
             '"data_type": "FLOAT_32"',

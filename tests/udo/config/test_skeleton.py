@@ -111,7 +111,7 @@ def test_an_attribute_that_some_nodes_lack_is_optional() -> None:
         (False, (INT32,)),
     ]
     assert words(params["a"].description) == "Attribute 'a': 1, 2.5, 3."
-    assert words(params["b"].description) == "Attribute 'b': [1]; 1 of 3 nodes have it."
+    assert words(params["b"].description) == "Attribute 'b': [1]; 1 of 3 nodes have this attribute."
 
 
 def test_an_empty_list_everywhere() -> None:

@@ -49,7 +49,9 @@ def test_other_ops_of_the_package_stay_on_the_dsp(tmp_path: Path) -> None:
 
 
 def test_an_op_that_no_core_can_have_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="no library can implement it: 'input' is repeated") as caught:
+    with pytest.raises(
+        ModelError, match="no library can implement the operation: 'input' is repeated"
+    ) as caught:
         generated(collection(simple("DSP_V73", repeated=REPEATED)), tmp_path)
     assert "operation Join" in str(caught.value)
     assert "fix: let the CPU or the GPU execute it" in str(caught.value)
@@ -58,7 +60,7 @@ def test_an_op_that_no_core_can_have_is_an_error(tmp_path: Path) -> None:
 
 def test_what_an_htp_takes_in_another_way_is_told(tmp_path: Path) -> None:
     assert generated(OPS, tmp_path).notices == (
-        "Scale on DSP_V68: parameter 'label' is a string, so each model must set it",
+        "Scale on DSP_V68: parameter 'label' is a string, so each model must set this parameter",
         "half on DSP_V73: tensors have at most 4 axes, even if their definition allows any rank: "
         "global, kernel",
     )
@@ -67,8 +69,8 @@ def test_what_an_htp_takes_in_another_way_is_told(tmp_path: Path) -> None:
 def test_types_that_a_dsp_does_not_compute_with_are_told(tmp_path: Path) -> None:
     found = generated(collection(simple("DSP_V66 DSP_V73", dtype="UINT_16")), tmp_path)
     assert found.notices == (
-        "Join on DSP_V66: input 'input' is uint16, and activations there are float32, ufixed8",
-        "Join on DSP_V66: output 'output' is uint16, and activations there are float32, ufixed8",
+        "Join on DSP_V66: input 'input' is uint16, but activations on this core are float32, ufixed8",
+        "Join on DSP_V66: output 'output' is uint16, but activations on this core are float32, ufixed8",
     )
 
 

@@ -123,7 +123,9 @@ def test_backends_without_libraries_are_told(tmp_path: Path) -> None:
     config.write_text(package("P", unary("A", backends=("CPU", "LPAI"))))
     assert generate_files([config], tmp_path)[0].ignored == ("LPAI",)
     config.write_text(package("Q", unary("A", backends=("LPAI",))))
-    with pytest.raises(ModelError, match="no library can implement it: it names only LPAI"):
+    with pytest.raises(
+        ModelError, match="no library can implement the operation: the operation names only LPAI"
+    ):
         generate_files([config], tmp_path)
     assert not (tmp_path / "Q").exists()
 
@@ -191,7 +193,7 @@ def test_thirty_ops_in_a_package(tmp_path: Path) -> None:
     [
         (package("Small").replace("</OpDefList>", ""), "not well-formed"),
         (package("../evil", unary("A")), "package name"),
-        (package("a" * 101, unary("A")), "101 characters, more than 100"),
+        (package("a" * 101, unary("A")), "101 characters; at most 100"),
         (package("Small", unary("a/b")), "op name"),
         (package("Small", unary("A"), unary("A")), "repeated"),
         (
@@ -271,5 +273,5 @@ def test_what_libraries_cannot_have_is_told_with_file_and_line(tmp_path: Path) -
         generate_files([config], tmp_path / "out")
     first, second = each_problem(caught.value)
     assert str(first).startswith(f"{config}:2: the operation 'LLLLLLLLLLLLLLLLLLLL'... has 101")
-    assert str(second).startswith(f"{config}:3: operation Wide: libraries cannot have data type bfloat16")
+    assert str(second).startswith(f"{config}:3: operation Wide: libraries do not support data type bfloat16")
     assert not (tmp_path / "out").exists()

@@ -95,7 +95,7 @@ def test_a_python_literal_is_the_text() -> None:
 def test_text_cannot_be_printed_without_a_filter() -> None:
     assert finalize("libUdoX.so") == "libUdoX.so"
     for text in ('a"', "a b", "a;b", "a\n", "$(x)", "a{"):
-        with pytest.raises(ModelError, match="cannot be written in generated code"):
+        with pytest.raises(ModelError, match="generated code cannot contain"):
             finalize(text)
 
 

@@ -177,7 +177,7 @@ def test_a_compiler_that_does_not_answer_is_told(monkeypatch, tmp_path):
         ({"timeout": 0}, UsageError, "timeout is 0 s"),
         ({"arguments": "i"}, UsageError, "the number of values is 0"),
         ({"source": Path("/none/kernel.c")}, StorageError, "cannot be read"),
-        ({"source": Path(__file__)}, UsageError, "is not named like a C file"),
+        ({"source": Path(__file__)}, UsageError, "the name is not a C file's name"),
     ],
 )
 def test_calls_that_are_wrong(changes, error, problem):

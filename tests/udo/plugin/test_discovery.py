@@ -53,7 +53,7 @@ def test_a_name_that_is_nearly_that_of_a_hook_is_told(tmp_path):
     path, notes = written(tmp_path, plugin_text(more="def infer_shapes_and_type(self, op): ...")), []
     plugin_ops([str(path)], False, notes.append)
     assert notes == [
-        "plugin Mine has 'infer_shapes_and_type', which nothing uses: did you mean 'infer_shape_and_type'?"
+        "plugin Mine has 'infer_shapes_and_type', which xdlc ignores: did you mean 'infer_shape_and_type'?"
     ]
 
 
@@ -192,7 +192,7 @@ def pair(tmp_path, first, second):
 def test_two_plugins_for_one_operator_clash(tmp_path):
     names = pair(tmp_path, plugin_text(more="name = 'A'"), plugin_text(more="name = 'B'"))
     with pytest.raises(
-        UsageError, match=r"Mine \(one.py:8\) and plugin Mine \(two.py:8\) are both bound to Mine of onnx"
+        UsageError, match=r"Mine \(one.py:8\) and plugin Mine \(two.py:8\) both convert Mine of onnx"
     ):
         plugin_ops(names, False)
 

@@ -120,7 +120,7 @@ def test_reduction_is_quantized_with_its_kernel(tmp_path):
         ({"operation": 5}, "there is no 5"),
         ({"operation": "MAX"}, "there is no 'MAX'"),
         ({"axis": 1.0}, "expected an integer, found 1.0"),
-        ({"axes": 1}, "nothing reads attribute 'axes'"),
+        ({"axes": 1}, "the plugin ignores attribute 'axes'"),
     ],
 )
 def test_a_reduction_that_does_not_fit_is_told_with_the_line_of_the_plugin(tmp_path, attributes, problem):

@@ -38,7 +38,9 @@ def open_folder(folder: Path) -> Checkpoint:
     """
     if not (folder / "config.json").is_file():
         raise ModelError(
-            "has no config.json", where=str(folder), fix="name a folder of Hugging Face, or a GGUF file"
+            "the folder has no config.json",
+            where=str(folder),
+            fix="name a Hugging Face folder or a GGUF file",
         )
     config, texts = json_file(folder, "config.json") or {}, read_texts(folder)
     return assembled(str(folder), config, _weights(folder), texts, stamps_of(folder.iterdir()))
@@ -58,8 +60,8 @@ def assembled(
     """
     family = config.get("model_type")
     if not isinstance(family, str) or not family:
-        fix = "get the config.json of the model, not of an adapter"
-        raise ModelError("has no model_type", where=f"{where}: config.json", fix=fix)
+        fix = "download the config.json of the model, not of an adapter"
+        raise ModelError("the file has no model_type", where=f"{where}: config.json", fix=fix)
     notices: list[str] = []
     tensors = _decoder_alone(tensors, where, notices)
     prefix = _PREFIXES.get(family, "model.")
@@ -91,7 +93,7 @@ def _weights(folder: Path) -> dict[str, ir.TensorData]:
             return _shards(folder, f"{name}.index.json", read)
         if (folder / name).is_file():
             return read(beside(folder / "config.json", name, str(folder)))
-    raise ModelError("has no model.safetensors", where=str(folder), fix="get the whole folder")
+    raise ModelError("the folder has no model.safetensors", where=str(folder), fix="download all files")
 
 
 def _shards(
@@ -100,19 +102,21 @@ def _shards(
     """Return the tensors of the files that an index names."""
     where, shards = str(folder / index), (json_file(folder, index) or {}).get("weight_map")
     if not isinstance(shards, dict) or not fits(shards, {"*": str}):
-        problem = "has no weight_map from names of tensors to files"
+        problem = "the file has no weight_map, which names the file of each tensor"
         raise ModelError(problem, where=where, fix="get the file again")
     names = sorted(set(shards.values()))
     if len(names) > _MOST_SHARDS:
-        problem = f"names {len(names)} files, more than {_MOST_SHARDS}"
-        raise ModelError(problem, where=where, fix="merge its files")
+        problem = f"the index names {len(names)} files; xdlc supports at most {_MOST_SHARDS}"
+        raise ModelError(problem, where=where, fix="save the model in fewer files")
     weights: dict[str, ir.TensorData] = {}
     for shard in names:
         tensors = read(beside(folder / index, shard, where))
         weights |= {name: data for name, data in tensors.items() if shards.get(name) == shard}
     missing = [name for name in shards if name not in weights]
     if missing:
-        problem = f"{shown(missing[0])} and {len(missing) - 1} more are not in the files that it names"
+        problem = (
+            f"the files lack tensor {shown(missing[0])} and {len(missing) - 1} more tensors of the index"
+        )
         raise ModelError(problem, where=where, fix="get the whole folder again")
     return weights
 
@@ -145,6 +149,8 @@ def _generation(config: dict[str, Any], stated: dict[str, Any], where: str) -> d
         ids[key] = value if isinstance(value, list) else [value]
         if not all(isinstance(token, int) and not isinstance(token, bool) for token in ids[key]):
             problem = f"{key} is neither a whole number nor a list of whole numbers"
-            raise ModelError(problem, where=where, fix="get generation_config.json and config.json again")
+            raise ModelError(
+                problem, where=where, fix="download generation_config.json and config.json again"
+            )
     first = {key: ids[key][0] if ids[key] else None for key in ("bos_token_id", "pad_token_id")}
     return {**stated, **first, "eos_token_id": ids["eos_token_id"]}

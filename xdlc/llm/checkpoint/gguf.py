@@ -97,10 +97,14 @@ def read_gguf(path: Path) -> Gguf:
     if version not in _VERSIONS:
         form = f"version {version}" if version < 1 << 16 else "big-endian numbers"
         fix = "convert the source checkpoint with a recent llama.cpp, for little-endian machines"
-        raise UnsupportedOp(f"is GGUF of {form}; versions 2 and 3 are supported", where=str(path), fix=fix)
+        raise UnsupportedOp(
+            f"is GGUF of {form}; xdlc supports little-endian versions 2 and 3", where=str(path), fix=fix
+        )
     tensors, keys = reader.unpack("<QQ")
     if tensors > _MOST_TENSORS or keys > _MOST_KEYS:
-        raise reader.fault(f"states {tensors} tensors and {keys} keys")
+        raise reader.fault(
+            f"states {tensors} tensors and {keys} keys; limits are {_MOST_TENSORS} and {_MOST_KEYS}"
+        )
     metadata: dict[str, Any] = {}
     for _ in range(keys):
         key = reader.text(_MOST_NAME)
@@ -117,7 +121,9 @@ def read_gguf(path: Path) -> Gguf:
 def _directory(reader: _Reader, count: int, alignment: Any) -> dict[str, GgufTensor]:
     """Return the tensors by name, whose ranges are in the file and do not overlap."""
     if type(alignment) is not int or not 8 <= alignment <= _MOST_ALIGNMENT or alignment % 8:
-        raise reader.fault(f"has an alignment of {alignment!r}")
+        raise reader.fault(
+            f"has the alignment {alignment!r}, but needs a multiple of 8 up to {_MOST_ALIGNMENT}"
+        )
     entries = [(reader.text(_MOST_NAME), reader.shape(), *reader.unpack("<IQ")) for _ in range(count)]
     begin = -(-reader.at // alignment) * alignment
     tensors: dict[str, GgufTensor] = {}
@@ -126,7 +132,7 @@ def _directory(reader: _Reader, count: int, alignment: Any) -> dict[str, GgufTen
         layout = LAYOUTS.get(kind)
         if layout is None:
             raise UnsupportedOp(
-                f"its values have ggml's type {kind}; xdlc supports "
+                f"the tensor has ggml's type {kind}; xdlc supports "
                 f"{', '.join(supported.name for supported in LAYOUTS.values())}",
                 where=where,
                 fix="use another quantization of the model, like Q4_0, Q8_0, Q4_K_M or F16",
@@ -134,11 +140,13 @@ def _directory(reader: _Reader, count: int, alignment: Any) -> dict[str, GgufTen
         if name in tensors:
             raise reader.fault(f"has a tensor {shown(name)} twice")
         if shape[-1] % layout.elements:
-            problem = f"has rows of {shape[-1]} elements in blocks of {layout.elements}"
+            problem = f"the tensor has rows of {shape[-1]} elements in blocks of {layout.elements}"
             raise ModelError(problem, where=where, fix=_AGAIN)
         tensors[name] = tensor = GgufTensor(name, shape, layout, begin + offset)
         if offset % alignment or tensor.offset + tensor.nbytes > reader.size:
-            problem = f"has {tensor.nbytes} bytes at {tensor.offset} of a file of {reader.size}"
+            problem = (
+                f"the tensor has {tensor.nbytes} bytes from {tensor.offset}, but the file has {reader.size}"
+            )
             raise ModelError(problem, where=where, fix=_AGAIN)
     at = begin
     for tensor in sorted(tensors.values(), key=lambda entry: entry.offset):
@@ -163,7 +171,7 @@ class _Reader:
     def take(self, count: int) -> memoryview:
         """Return the next bytes."""
         if count > self.size - self.at:
-            raise self.fault(f"ends within a value of {count} bytes")
+            raise self.fault(f"the file ends inside a value of {count} bytes")
         self.at += count
         return self._view[self.at - count : self.at]
 
@@ -175,7 +183,7 @@ class _Reader:
         """Return the next string."""
         (length,) = self.unpack("<Q")
         if length > most:
-            raise self.fault(f"has a string of {length} bytes")
+            raise self.fault(f"has a string of {length} bytes; xdlc reads at most {most}")
         try:
             return str(self.take(length), "utf-8")
         except UnicodeDecodeError as error:
@@ -189,12 +197,12 @@ class _Reader:
             inner, count = self.unpack("<IQ")
             self._elements += count
             if self._elements > _MOST_ELEMENTS:
-                raise self.fault(f"has an array of {count} elements")
+                raise self.fault(f"has an array of {count} elements; all arrays may have {_MOST_ELEMENTS}")
             if inner in _NUMBERS:
                 return self._numbers(inner, count)
             return [self.value(inner, is_inner=True) for _ in range(count)]
         if kind not in _NUMBERS:
-            raise self.fault(f"has a value of type {kind}{' in an array' * is_inner}")
+            raise self.fault(f"has a value of the unknown type {kind}{' in an array' * is_inner}")
         return self._numbers(kind, 1)[0]
 
     def _numbers(self, kind: int, count: int) -> list[Any]:

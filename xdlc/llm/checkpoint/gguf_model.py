@@ -124,7 +124,7 @@ def open_gguf(path: Path) -> Checkpoint:
     name = file.metadata.get("general.architecture")
     if not isinstance(name, str) or name not in _ARCHITECTURES:
         raise UnsupportedOp(
-            f"its architecture is {shown(str(name))}; xdlc supports {', '.join(_ARCHITECTURES)}",
+            f"the architecture is {shown(str(name))}; xdlc supports {', '.join(_ARCHITECTURES)}",
             where=file.where,
             fix="use the checkpoint of Hugging Face, or export the network with torch.export",
         )
@@ -141,8 +141,8 @@ def open_gguf(path: Path) -> Checkpoint:
     )
     if floats:
         notices.append(
-            f"{file.where}: blocks of {', '.join(floats)} have float offsets; xdlc reads them as floats "
-            "and quantizes them again"
+            f"{file.where}: blocks of {', '.join(floats)} have float offsets; xdlc reads these blocks as "
+            "floats and quantizes the floats again"
         )
     generation = _generation(file)
     notices += omit_unknown_ids(generation, config, file.where)
@@ -280,9 +280,9 @@ class _Config:
         if isinstance(value, list):
             if not value or any(number != value[0] for number in value):
                 raise UnsupportedOp(
-                    f"{self._name}.{key} differs by layer",
+                    f"{self._name}.{key} differs between layers",
                     where=self._file.where,
-                    fix="use a model with equal layers",
+                    fix="use a model whose layers have equal sizes",
                 )
             value = value[0]
         return _short(value) if isinstance(value, float) else value
@@ -291,7 +291,7 @@ class _Config:
         """Return a size that has to be stated."""
         value = self.value(key)
         if type(value) is not int or not 1 <= value <= _LIMIT:
-            problem = f"states {self._name}.{key} as {shown(str(value))}"
+            problem = f"{self._name}.{key} is {shown(str(value))}, but must be from 1 to {_LIMIT}"
             raise ModelError(problem, where=self._file.where, fix=_AGAIN)
         return value
 
@@ -358,7 +358,9 @@ class _Config:
         """Return the factors of a tensor."""
         tensor = self._file.tensors[name]
         if len(tensor.shape) != 1 or not 1 <= tensor.shape[0] <= 1 << 12:
-            problem = f"tensor {name} has the shape {list(tensor.shape)}"
+            problem = (
+                f"tensor {name} has shape {list(tensor.shape)}, but needs 1 axis of at most 4096 elements"
+            )
             raise ModelError(problem, where=self._file.where, fix=_AGAIN)
         values = read_weight(self._file.file, tensor.layout, tensor.offset, tensor.shape).floats().numpy()
         factors = [_short(float(value)) for value in values]

@@ -65,16 +65,16 @@ def tokenizer_json(metadata: Mapping[str, Any], where: str) -> tuple[bytes | Non
         check_tokenizer(content, f"{where}: tokenizer.huggingface.json")
         return content, ""
     kind, pre = metadata.get("tokenizer.ggml.model"), metadata.get("tokenizer.ggml.pre", "default")
-    hint = "; for texts, build from the folder of its source, with tokenizer.json"
+    hint = "; to use texts, build from the Hugging Face folder, with tokenizer.json"
     if kind not in ("gpt2", "llama"):
-        return None, f"its tokenizer is of the kind {shown(str(kind))}; xdlc supports gpt2 and llama{hint}"
+        return None, f"the tokenizer has the kind {shown(str(kind))}; xdlc supports gpt2 and llama{hint}"
     if kind == "gpt2" and (not isinstance(pre, str) or pre not in _SPLITS):
-        return None, f"its tokenizer splits text by {shown(str(pre))}, which is not supported{hint}"
+        return None, f"the tokenizer splits text by {shown(str(pre))}, which xdlc does not support{hint}"
     fields = _Fields(metadata, where)
     whole = _byte_level(fields, pre) if kind == "gpt2" else _sentencepiece(fields)
     notice = ""
     if kind == "gpt2" and pre == "default":
-        notice = "states no pattern by which its tokenizer splits text; xdlc uses GPT-2's"
+        notice = "the file does not state how the tokenizer splits text; xdlc splits like GPT-2"
     return json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode(), notice
 
 
@@ -86,11 +86,11 @@ class _Fields:
         self.tokens: list[str] = self._list("tokens", str)
         count = len(self.tokens)
         if not 0 < count <= _MOST_TOKENS or sum(map(len, self.tokens)) > _MOST_CHARACTERS:
-            raise self.fault(f"has {count} tokens")
+            raise self.fault(f"has {count} tokens, but needs 1 to {_MOST_TOKENS}")
         self.types: list[int] = self._list("token_type", int) or [_NORMAL] * count
         self.scores: list[float] = self._list("scores", float) or [0.0] * count
         if not len(self.types) == len(self.scores) == count:
-            raise self.fault(f"has {len(self.types)} types and {len(self.scores)} scores of {count} tokens")
+            raise self.fault(f"has {len(self.types)} types and {len(self.scores)} scores, but {count} tokens")
         self.merges: list[str] = self._list("merges", str)
         if str(metadata.get("general.architecture")).startswith("gemma"):
             self.scores = [float(-index) for index in range(count)]  # its merges have the order of tokens
@@ -116,7 +116,7 @@ class _Fields:
         if index is None:
             return None
         if type(index) is not int or not 0 <= index < len(self.tokens):
-            raise self.fault(f"has {index!r} as {name} token")
+            raise self.fault(f"has {index!r} as {name} token, but {len(self.tokens)} tokens")
         return self.tokens[index]
 
     def added(self) -> list[dict[str, Any]]:
@@ -182,7 +182,7 @@ def _byte_level(fields: _Fields, pre: str) -> dict[str, Any]:
     for merge in fields.merges:
         left, _, right = merge.partition(" ")
         if left not in vocab or right not in vocab or left + right not in vocab:
-            raise fields.fault(f"has a merge {shown(merge)} of missing tokens")
+            raise fields.fault(f"merges {shown(merge)}, but lacks these tokens or their result")
     is_whole = pre in _WHOLE_TOKENS
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
     pattern = _SPLITS[pre]
@@ -248,7 +248,7 @@ def _merges(fields: _Fields, tokens: Sequence[str], vocab: Mapping[str, int]) ->
     its token.
     """
     if sum(map(len, tokens)) > _MOST_MERGED:
-        raise fields.fault(f"has tokens of more than {_MOST_MERGED} characters")
+        raise fields.fault(f"has tokens with more than {_MOST_MERGED} characters in sum")
     pairs: list[tuple[float, int, int, int]] = []
     for index, (token, score, kind) in enumerate(zip(tokens, fields.scores, fields.types, strict=True)):
         if kind in (_UNKNOWN, _CONTROL) or vocab[token] != index:

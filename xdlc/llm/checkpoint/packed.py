@@ -92,7 +92,7 @@ def _method(stated: Any, where: str) -> _Method:
             parts = ("weight_packed", "weight_scale", "weight_zero_point", "weight_g_idx")
             return _Method("compressed-tensors", parts, int(weights["num_bits"]))
     raise UnsupportedOp(
-        f"its weights are quantized by {shown(str(name))} in a form that is not supported; xdlc supports "
+        f"xdlc does not support these weights, which {shown(str(name))} quantized; xdlc supports "
         "GPTQ of 2, 4 and 8 bits, AWQ of 4 bits (gemm), and symmetric pack-quantized compressed-tensors",
         where=where,
         fix=_FIX,
@@ -104,9 +104,11 @@ def _maker(method: _Method, parts: list[ir.TensorData | None], where: str) -> An
     words, scales, zeros, groups = parts
     per_word = _WORD // method.bits
     if words is None or scales is None or (zeros is None) != (method.name == "compressed-tensors"):
-        raise ModelError("has no scales, or zeros that do not fit its method", where=where, fix=_AGAIN)
+        raise ModelError(
+            "the weight has no scales, or zero points that do not fit the method", where=where, fix=_AGAIN
+        )
     if (len(words.shape), len(scales.shape), words.dtype.str) != (2, 2, "<i4"):
-        raise ModelError("has integers or scales of a wrong form", where=where, fix=_AGAIN)
+        raise ModelError("the weight needs int32 words and scales of 2 axes", where=where, fix=_AGAIN)
     rows, columns = words.shape
     if method.name == "gptq":
         outputs, inputs, count = columns, rows * per_word, scales.shape[0]
@@ -122,7 +124,9 @@ def _maker(method: _Method, parts: list[ir.TensorData | None], where: str) -> An
     if groups is not None:
         fitting = fitting and groups.shape == (inputs,) and groups.dtype.kind == "i"
     if not fitting:
-        problem = f"has parts that do not fit integers {list(words.shape)} and scales {list(scales.shape)}"
+        problem = (
+            f"the weight has integers {list(words.shape)} and scales {list(scales.shape)}, which do not fit"
+        )
         raise ModelError(problem, where=where, fix=_AGAIN)
     shape = (outputs, inputs)
     return partial(Weight.lazy, shape, partial(_read, method, words, scales, zeros, groups, shape, where))
@@ -154,7 +158,7 @@ def _read(
     order = None if groups is None else groups.numpy()
     if order is not None and not np.array_equal(order, np.arange(shape[1]) // block):
         if order.min() < 0 or order.max() >= count:
-            raise ModelError("has inputs of missing groups", where=where, fix=_AGAIN)
+            raise ModelError("the weight has inputs in groups that do not exist", where=where, fix=_AGAIN)
         return Weight(integers.transform(partial(_gathered, steps, middles, order), dtype=np.float32))
     if not (np.isfinite(steps).all() and (steps > 0).all()):
         order = np.arange(shape[1]) // block

@@ -29,15 +29,15 @@ def read_pickled(path: Path) -> dict[str, ir.TensorData]:
 
     where, fix = str(path), f"write safetensors with transformers: {_SAVE}"
     if read_bytes(path, 2)[:2] != b"PK":
-        raise UnsupportedOp("is not an archive of torch 1.6 or newer", where=where, fix=fix)
+        raise UnsupportedOp("the file is not an archive of torch 1.6 or newer", where=where, fix=fix)
     archive = Archive(path)
     tensors = unpickle(archive.read("data.pkl"), f"{where}: data.pkl")
     if not isinstance(tensors, dict) or len(tensors) > _MOST_TENSORS:
-        raise ModelError("has no tensors by name", where=where, fix=fix)
+        raise ModelError("the file does not hold a mapping of names to tensors", where=where, fix=fix)
     weights: dict[str, ir.TensorData] = {}
     for name, tensor in tensors.items():
         if not isinstance(name, str) or not isinstance(tensor, StoredTensor) or tensor.quantizer:
-            problem = f"has {shown(str(name))}, which is not a plain tensor"
+            problem = f"the entry {shown(str(name))} is not a plain tensor"
             raise ModelError(problem, where=where, fix=fix)
         data = unpickled(archive, "data/", tensor, f"{where}: {shown(name)}")
         weights[name] = data.cast(np.float32) if data.dtype.name == "bfloat16" else data

@@ -50,10 +50,14 @@ def read_safetensors(path: Path) -> dict[str, ir.TensorData]:
     file, where = ir.MappedFile(path), str(path)
     size = int.from_bytes(file.view(0, min(8, file.size)), "little")
     if file.size < 8 or not 2 <= size <= file.size - 8:
-        raise ModelError(f"has a header of {size} bytes in a file of {file.size}", where=where, fix=_AGAIN)
+        raise ModelError(
+            f"the header has {size} bytes, but the file has only {file.size}", where=where, fix=_AGAIN
+        )
     if size > _MOST_HEADER:
-        fix = "split it into files with fewer tensors"
-        raise ModelError(f"has a header of {size} bytes, more than {_MOST_HEADER}", where=where, fix=fix)
+        fix = "save the model in more files, with fewer tensors each"
+        raise ModelError(
+            f"the header has {size} bytes; xdlc reads at most {_MOST_HEADER}", where=where, fix=fix
+        )
     entries = json_object(bytes(file.view(8, size)), where, _MOST_VALUES)
     entries.pop("__metadata__", None)
     for name, entry in entries.items():
@@ -63,7 +67,7 @@ def read_safetensors(path: Path) -> dict[str, ir.TensorData]:
         if len(entry["shape"]) > _MOST_RANK or not all(
             type(dim) is int and 0 <= dim < 1 << 40 for dim in entry["shape"]
         ):
-            problem = f"tensor {shown(name)} has the shape {str(entry['shape'])[:80]}"
+            problem = f"tensor {shown(name)} has the invalid shape {str(entry['shape'])[:80]}"
             raise ModelError(problem, where=where, fix=_AGAIN)
     _check_offsets((entry["data_offsets"] for entry in entries.values()), file.size - 8 - size, where)
     return {name: _data(file, 8 + size, entry, f"{where}: {shown(name)}") for name, entry in entries.items()}
@@ -80,7 +84,9 @@ def _check_offsets(ranges: Iterable[list[int]], size: int, where: str) -> None:
             raise ModelError(problem, where=where, fix=_AGAIN)
         at = stop
     if at != size:
-        raise ModelError(f"has {size} bytes of data, but its tensors have {at}", where=where, fix=_AGAIN)
+        raise ModelError(
+            f"the file has {size} bytes of data, but the tensors need {at}", where=where, fix=_AGAIN
+        )
 
 
 def _data(file: ir.MappedFile, begin: int, entry: dict[str, Any], where: str) -> ir.TensorData:
@@ -90,12 +96,12 @@ def _data(file: ir.MappedFile, begin: int, entry: dict[str, Any], where: str) ->
     name, (start, stop) = entry["dtype"], entry["data_offsets"]
     if name not in _DTYPES and name != "BF16":
         raise UnsupportedOp(
-            f"its type {shown(name)} is not supported",
+            f"xdlc does not support the type {shown(name)} of this tensor",
             where=where,
             fix="save the model with bfloat16, float16 or float32 weights: `model.to(torch.bfloat16)`",
         )
     dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16 if name == "BF16" else _DTYPES[name])
     if math.prod(entry["shape"]) >= 1 << 62:
-        raise ModelError(f"has the shape {entry['shape']}", where=where, fix=_AGAIN)
+        raise ModelError(f"the shape {entry['shape']} exceeds 2^62 elements", where=where, fix=_AGAIN)
     data = mapped(file, begin + start, stop - start, entry["shape"], dtype, where)
     return data.cast(np.float32) if name in ("BF16", "F64") else data

@@ -19,17 +19,21 @@ def check_tokenizer(content: bytes, where: str) -> None:
     model = json_object(content, where, _MOST_VALUES).get("model")
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
     if not isinstance(vocabulary, dict | list) or not vocabulary:
-        raise ModelError("has no model with a vocabulary", where=where, fix="get tokenizer.json again")
+        raise ModelError(
+            "the tokenizer has no model with a vocabulary", where=where, fix="get tokenizer.json again"
+        )
     kind = model.get("type", "BPE") if isinstance(model, dict) else None
     if kind not in _MODELS:
         raise ModelError(
-            f"has a model of type {str(kind)[:40]!r}", where=where, fix=f"use one of {', '.join(_MODELS)}"
+            f"the tokenizer has type {str(kind)[:40]!r}", where=where, fix=f"use one of {', '.join(_MODELS)}"
         )
     if isinstance(vocabulary, dict) and not all(
         type(token) is int and 0 <= token < 1 << 24 for token in vocabulary.values()
     ):
         raise ModelError(
-            "has tokens whose ids are not whole numbers", where=where, fix="get tokenizer.json again"
+            "the tokenizer has tokens whose ids are not whole numbers",
+            where=where,
+            fix="get tokenizer.json again",
         )
 
 

@@ -81,7 +81,7 @@ def export(
     others = outer_graphs(model)[1:] if isinstance(model, Model) and graph is None else []
     if others:
         names = ", ".join(other.name for other in others)
-        _log.warning("xdlc writes the first graph; %s chooses another graph: %s", spell("graph"), names)
+        _log.warning("xdlc writes the first graph; choose another graph with %s: %s", spell("graph"), names)
     lowered = lower(
         model if isinstance(model, Graph) else model.graph_named(graph),
         quantized=encodings == "qdq",

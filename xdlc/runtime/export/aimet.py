@@ -82,7 +82,7 @@ def _entry(tensor: Tensor) -> dict[str, Any]:
             "per_block_int_scale": list(encoding.block_scales),
         }
     raise UnsupportedOp(
-        f"{type(encoding).__name__} cannot be stored in a file of encodings",
+        f"a file of encodings cannot store an encoding of type {type(encoding).__name__}",
         where=f"tensor {tensor.name!r}",
         fix=f"export with {spell('encodings', 'none')}, or quantize the tensor with scales and offsets",
     )

@@ -52,13 +52,13 @@ def export_epcontext(
     facts = cache_provenance.read(model).get(cache.name)
     if facts is not None and any(part.ops is not None for part in facts.graphs.values()):
         raise ConstraintError(
-            "has partitions of the network, and the CPU runs ops between the partitions",
+            "the cache has partitions of the network, and the CPU runs ops between the partitions",
             where=cache.name,
-            fix="use a network whose ops HTP supports without exception",
+            fix="use a network that runs on HTP without CPU ops",
         )
     if embed and data.nbytes > _MOST_EMBEDDED:
         raise UsageError(
-            f"has {data.nbytes} bytes, but a protobuf holds less than 2 GiB",
+            f"the cache has {data.nbytes} bytes, but an ONNX file holds less than 2 GiB",
             where=cache.name,
             fix=f"omit {spell('embed_context', True)}",
         )
@@ -71,7 +71,9 @@ def export_epcontext(
             label = re.sub(r"[^A-Za-z0-9._-]", "_", graph.name)[:_LONGEST_NAME]
             path = folder / ".".join([stem, cache.soc, *([label] if len(graphs) > 1 else []), "onnx"])
             if path in written:
-                raise UsageError("two graphs have this file", where=str(path), fix="rename one graph")
+                raise UsageError(
+                    "xdlc would write two graphs to this file", where=str(path), fix="rename one graph"
+                )
             content: Any = bytes(data.content()) if embed else binary.name
             build = (cache.entry or {}).get("buildId", "")
             proto = context_model(graph, content, embed=embed, build=build)

@@ -208,7 +208,7 @@ def traced_compilation(
                 raise BackendError(
                     f"the vendor's library wrote no op trace of graph {graph!r}",
                     where=f"{name or 'model'}: {soc}",
-                    fix="use a release of onnxruntime-qnn that xdlc platform-check knows",
+                    fix="install another release of onnxruntime-qnn; xdlc platform-check lists releases",
                 )
         yield Traced(str(answer["build"]), paths, answer["ops"])
 

@@ -263,7 +263,7 @@ class Htp:
         records = load(path).records
         found = [name for name in records if name.startswith(PREFIX)]
         if len(found) != 1:
-            raise BackendError(f"the library wrote {len(found)} caches, not one", fix="prepare the SoC again")
+            raise BackendError(f"the library wrote {len(found)} caches, not 1", fix="prepare the SoC again")
         return bytes(records[found[0]].numpy().data)
 
 
@@ -345,7 +345,7 @@ def _explain(error: BackendError, graph: Graph, is_traced: bool) -> None:
     called = {str(place) if is_traced else op.name: op for place, op in enumerate(graph.ops)}
     ops = [op for name, op in called.items() if f'"{name}"' in error.problem]
     names = ", ".join(f"{op.name!r} ({type_name(op)})" for op in ops[:3])
-    named = f"; it names {names}" if ops else ""
+    named = f"; the library names {names}" if ops else ""
     if reasons:
         error.problem = f"{reasons[0].cause}{named}; {error.problem}"
         error.fix = reasons[0].fix
@@ -353,8 +353,8 @@ def _explain(error: BackendError, graph: Graph, is_traced: bool) -> None:
     if deep and not logged:
         names = ", ".join(f"{tensor.name!r} {list(tensor.shape)}" for tensor in deep[:3])
         count = f"{len(deep)} tensor(s) of more than {_USUAL_RANK} dimensions"
-        error.problem = f"{error.problem}; xdlc suspects its {count}: {names}"
-        fix = f"use tensors of at most {_USUAL_RANK} dimensions, like one cache for each layer"
+        error.problem = f"{error.problem}; the cause may be {count}: {names}"
+        fix = f"use tensors of at most {_USUAL_RANK} dimensions: split the listed tensors"
         error.fix = f"{fix}; or {error.fix}" if error.fix else fix
 
 

@@ -124,14 +124,14 @@ def _blob(graph: st.QnnGraphInfo) -> dict[str, Any]:
     """
     size = struct.calcsize(_BLOB_V1)
     if not graph.blob or graph.blob_size < size + struct.calcsize(_BLOB_V2):
-        raise BackendError(f"the cache has {graph.blob_size} bytes about its graph, fewer than 112")
+        raise BackendError(f"the cache has {graph.blob_size} bytes of graph facts, but needs at least 112")
     version, spill, vtcm, level, dlbc, threads = _words(graph.blob, _BLOB_V1)
     second, k_size, v_size, safe, io_size, op_size, const_size, ddr_size, shared = _words(
         graph.blob + size, _BLOB_V2
     )
     if (version, second) != (1, 2):
         raise BackendError(
-            f"the cache has graph facts of versions {version} and {second}; xdlc supports only 1 and 2"
+            f"the cache has graph facts of versions {version} and {second}; xdlc reads only 1 and 2"
         )
     return {
         "graphBlobInfo": {

@@ -48,7 +48,7 @@ def _arch(entry: CacheEntry, device: Soc, strict: bool) -> Iterator[Finding]:
     name = device.capabilities.name
     accepted = name if strict else f"{name} or lower"
     if entry.arch is None:
-        yield Finding("arch", "none stated", accepted)
+        yield Finding("arch", "no architecture", accepted)
     elif entry.arch > device.arch or (strict and entry.arch != device.arch):
         yield Finding("arch", f"v{entry.arch}", accepted)
 
@@ -57,29 +57,31 @@ def _vtcm(
     entry: CacheEntry, made_for: Soc | None, device: Soc, strict: bool
 ) -> Iterator[Finding | Unchecked]:
     if device.vtcm_mb is None:
-        yield Unchecked("vtcm", f"the vector memory of {device.name} is unknown")
+        yield Unchecked("vtcm", f"xdlc does not know the size of VTCM of {device.name}")
         return
     needed = entry.vtcm_mb
     accepted = f"{device.vtcm_mb} MB" + (f", all the memory of {device.name}" if strict else " or less")
     if needed == 0:
         needed = made_for.vtcm_mb if made_for else None
         if needed is None:
-            yield Unchecked("vtcm", "the record uses all of its SoC's vector memory, but its size is unknown")
+            yield Unchecked("vtcm", "the cache uses its SoC's whole VTCM, but xdlc does not know the size")
             return
     if needed is None:
-        yield Finding("vtcm", "none stated", accepted)
+        yield Finding("vtcm", "no size of VTCM", accepted)
     elif needed > device.vtcm_mb or (strict and needed != device.vtcm_mb):
         yield Finding("vtcm", f"{needed} MB", accepted)
 
 
 def _sdk(entry: CacheEntry, sdk: tuple[int, ...] | None) -> Iterator[Finding | Unchecked]:
     if sdk is None:
-        yield Unchecked("sdk", "you gave no version of the device's SDK, and no vendor package is installed")
+        yield Unchecked(
+            "sdk", "the SDK of the device is unknown: name the SDK, or install the vendor's package"
+        )
         return
     made_with = find_version(entry.build)
     if made_with is None:
         stated = "none" if entry.build is None else repr(entry.build[:_LONGEST_BUILD])
-        yield Unchecked("sdk", f"the record's build, {stated}, has no version")
+        yield Unchecked("sdk", f"the cache states no SDK version (build {stated})")
     elif made_with[: len(sdk)] > sdk:
         yield Finding("sdk", ".".join(map(str, made_with)), f"{'.'.join(map(str, sdk))} or older")
 
@@ -162,7 +164,7 @@ class CacheValidity:
             yield Finding("record", f"bytes with the hash {present}", f"the compiled bytes, {facts.content}")
         yield from self._outputs(entry, facts)
         if self._main is None:
-            yield Unchecked("graph", "the file holds no graph, only records")
+            yield Unchecked("graph", "the file has no graph to compare with")
         elif facts is not None:
             yield from self._by_hash(entry, facts)
         else:
@@ -204,16 +206,20 @@ class CacheValidity:
         cached = {graph.name for graph in entry.graphs}
         for name, graph in facts.graphs.items():
             if name not in cached:
-                yield Finding("graph", f"no graph {_short(name)}", "all graphs that were compiled")
+                yield Finding("graph", f"no graph {_short(name)}", "all compiled graphs")
                 continue
             source = self._model.graphs.get(graph.source)
             if source is None:
-                yield Finding("graph", f"one of graph {_short(graph.source)}", f"of {self._known()}")
+                yield Finding(
+                    "graph", f"a cache of graph {_short(graph.source)}", f"a cache of {self._known()}"
+                )
                 continue
             now = self._hash(source, graph)
             if now != graph.fingerprint:
                 yield Finding(
-                    "graph", f"hash {graph.fingerprint} of graph {_short(name)}", now or "ops that exist"
+                    "graph",
+                    f"hash {graph.fingerprint} of graph {_short(name)}",
+                    now or "only ops of the model",
                 )
         yield from self._missing({graph.source for graph in facts.graphs.values()})
 
@@ -223,9 +229,9 @@ class CacheValidity:
             if any(each.name in held for each in reachable(graph, self._model.graphs)):
                 continue
             if graph is self._main:
-                yield Finding("graph", f"no graph {_short(graph.name)}", "one that has it")
+                yield Finding("graph", f"no graph {_short(graph.name)}", "a cache with this graph")
             else:
-                yield Unchecked("graph", f"the record has no graph {_short(graph.name)}")
+                yield Unchecked("graph", f"the cache has no graph {_short(graph.name)}")
 
     def _known(self) -> str:
         return _listed(list(self._model.graphs))

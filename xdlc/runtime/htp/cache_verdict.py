@@ -122,10 +122,10 @@ def lacking(model: Model, rows: Sequence[Verdict], devices: Sequence[Soc]) -> li
         if any(row.usable for row in own):
             continue
         problem = f"none of {len(own)} cache(s) is usable" if own else "there is no cache"
-        fix = f"prepare the model for it: {spell('prepare.socs', [device.name])}"
+        fix = f"prepare the model for this SoC: {spell('prepare.socs', [device.name])}"
         floats = 0 if device.fp16 else sum(float_ops(graph.ops) for graph in model.graphs.values())
         if floats:
-            fix = f"quantize the model first: {floats} op(s) are in floating point, {device.name} has no FP16"
+            fix = f"quantize the model first: {floats} op(s) are in floating point; {device.name} has no FP16"
         problems.append(ConstraintError(f"{problem} on {device.name}", fix=fix, code="XD107"))
     return problems
 
@@ -135,10 +135,10 @@ def _of_record(
 ) -> Iterator[Finding | Unchecked]:
     """Yield the rules that a cache breaks on any device."""
     if cache.problem:
-        yield Finding("record", cache.problem, "a whole record that cacheList describes")
+        yield Finding("record", cache.problem, "a complete record that cacheList describes")
     gone = [name for name in shared_weights(model, cache.name) if name not in model.records]
     if gone:
-        yield Finding("record", f"no {', '.join(gone)} in the file", "all weights that it shares")
+        yield Finding("record", f"no {', '.join(gone)} in the file", "all shared weights")
     if cache.entry is not None:
         yield from fresh.judge(cache, entry)
 
@@ -176,8 +176,8 @@ def device_soc(device: str) -> Soc:
     soc = find_soc(device)
     if not soc.arch:
         raise ConstraintError(
-            f"the architecture of {soc.name}'s DSP is unknown, so xdlc cannot judge a record",
-            fix="name a SoC of known architecture",
+            f"the architecture of {soc.name}'s DSP is unknown, so xdlc cannot judge caches",
+            fix="name another SoC; xdlc doctor lists the SoCs",
         )
     if not soc.has_htp:
         raise without_htp(soc)
@@ -266,8 +266,8 @@ def refuse_to_compile(
         failures: Why those that should be usable cannot be loaded.
         outputs: Names of the tensors that are requested.
     """
-    reasons = "; ".join([*failures, *choice.reasons]) or "the model has no record"
-    fix = f"prepare the model for it: {spell('prepare.socs', [choice.soc])}"
+    reasons = "; ".join([*failures, *choice.reasons]) or "the model has no cache"
+    fix = f"prepare the model for this SoC: {spell('prepare.socs', [choice.soc])}"
     if any(broken.rule == "outputs" for row in choice.verdicts for broken in row.failed):
         fix += f" {spell('set_output_tensors', outputs)}"
     return ConstraintError(f"no cache is usable on {choice.soc}: {reasons}", fix=fix, code="XD107")

@@ -83,7 +83,7 @@ def binary_of(model: Model, soc: str | None) -> TensorData:
             fix="name a listed SoC, or prepare the model for the SoC",
         )
     (cache,) = chosen
-    problem = cache.problem or ("has its weights in other records" if cache.weights else None)
+    problem = cache.problem or ("the cache has its weights in other records" if cache.weights else None)
     if problem or cache.data is None:
         raise ContainerError(problem or "", where=cache.name, fix="prepare the model again")
     return cache.data
@@ -117,7 +117,9 @@ def described(model: Model, soc: str | None = None) -> tuple[Cache, dict[str, Gr
             graph.add_output(_tensor(tensor, Role.OUTPUT, cache.name))
         graphs[graph.name] = graph
     if not graphs:
-        raise ContainerError("describes no graph", where=cache.name, fix="export or prepare the model again")
+        raise ContainerError(
+            "the cache describes no graph", where=cache.name, fix="export or prepare the model again"
+        )
     return cache, graphs
 
 
@@ -125,7 +127,7 @@ def _tensor(listed: CachedTensor, role: Role, where: str) -> Tensor:
     dtype = dt.BY_NAME.get(listed.dtype or "")
     if not listed.name or listed.shape is None or dtype is None:
         raise ContainerError(
-            f"describes a tensor {listed.name!r} without a shape or of type {listed.dtype!r}",
+            f"the cache describes tensor {listed.name!r} without a shape, or with type {listed.dtype!r}",
             where=where,
             fix="export or prepare the model again",
         )
@@ -148,5 +150,5 @@ def binary_names(source: Path, target: Path, socs: Sequence[str]) -> dict[str, P
     if target.suffix != ".bin":
         return {soc: target / f"{source.stem}.{soc}.bin" for soc in socs}
     if len(set(socs)) != 1:
-        raise UsageError(f"{len(socs)} SoCs have one file", where=str(target), fix="name a folder")
+        raise UsageError(f"{len(socs)} SoCs need a file each", where=str(target), fix="name a folder")
     return {socs[0]: target}

@@ -77,7 +77,7 @@ class GraphIO:
         narrow = _COMPUTED.get(tensor.dtype)
         if narrow is not None and not _holds(narrow.numpy, array):
             raise UsageError(
-                "holds values that need more than 32 bits, but HTP computes with 32 bits",
+                "the array has values that need more than 32 bits, but HTP computes with 32 bits",
                 where=self._where,
                 fix="give smaller values, or run the model on the cpu",
             )
@@ -123,7 +123,7 @@ def stored_feeds(inputs: Sequence[GraphIO], feeds: Mapping[str, Array]) -> dict[
     unknown = [name for name in feeds if name not in names]
     if missing or unknown:
         problems = [f"no array for input {name!r}" for name in missing]
-        problems += [f"array {name!r} belongs to no input" for name in unknown]
+        problems += [f"the graph has no input {name!r}" for name in unknown]
         hint = nearest_names(unknown[0], names) if unknown else ""
         raise UsageError(
             "; ".join(problems),
@@ -155,9 +155,11 @@ def given_results(
         name, shape = io.tensor.name, io.tensor.shape
         array = results.get(name)
         if array is None or array.size != math.prod(shape):
-            given = f"only {', '.join(results) or 'nothing'}" if array is None else f"{list(array.shape)}"
+            present = (
+                f"only {', '.join(results) or 'none'}" if array is None else f"shape {list(array.shape)}"
+            )
             raise BackendError(
-                f"expected output {name!r} of shape {list(shape)}, found {given}",
+                f"the cache has no output {name!r} of shape {list(shape)}, but {present}",
                 where=where,
                 fix=f"prepare the model again, with {spell('overwrite_cache_records', True)}",
             )

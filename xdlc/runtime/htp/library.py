@@ -148,7 +148,7 @@ def _within(folder: Path) -> Path:
         if all((folder / place / name).is_file() for name in _LIBRARIES):
             return (folder / place).resolve()
     raise BackendError(
-        f"the folder has no {' and '.join(_LIBRARIES)}, neither in {' nor in '.join(filter(None, _PLACES))}",
+        f"the folder has no {' and '.join(_LIBRARIES)}; xdlc searched {', '.join(filter(None, _PLACES))}",
         where=str(folder),
         fix=f"name the folder of an SDK or of the package onnxruntime-qnn, or unset {VARIABLE}",
         code="XD703",
@@ -168,7 +168,7 @@ def check_folder(parent: str) -> None:
     if own != parent:
         raise BackendError(
             f"a child process finds the vendor's libraries in {own}, but this process finds them in {parent}",
-            fix="put the folder of the right package first in PYTHONPATH, not in sys.path",
+            fix="put the folder of the package first in the variable PYTHONPATH, not in sys.path",
         )
 
 
@@ -197,7 +197,7 @@ class Library:
         get_providers.restype = c_uint64
         providers, count = POINTER(c_void_p)(), c_uint32()
         if get_providers(byref(providers), byref(count)) or not count.value:
-            raise BackendError(f"{path.name} offers no interface", fix=f"reinstall the package: {INSTALL}")
+            raise BackendError(f"{path.name} has no QNN interface", fix=f"reinstall the package: {INSTALL}")
         self._provider: int = providers[0]
         self._header = header
         self._functions = functions
@@ -254,7 +254,7 @@ def known_release(which: str, version: tuple[int, ...]) -> Release:
     release = by_api.get(version[:2])
     if release is None:
         names = ", ".join(f"{dotted(api)} (SDK {dotted(entry.sdk)})" for api, entry in by_api.items())
-        problem = f"the vendor library has QNN {which} API {dotted(version)}, but xdlc knows {names}"
+        problem = f"the vendor library has QNN {which} API {dotted(version)}, but xdlc supports only {names}"
         raise BackendError(problem, fix=INSTALL, code="XD703")
     return release
 
@@ -316,7 +316,7 @@ def unswept() -> str | None:
     sdk = installed_sdk()
     if sdk is None or sdk[:2] == SWEPT_SDK:
         return None
-    return f"xdlc was tested with SDK {dotted(SWEPT_SDK)}, not with {dotted(sdk)}; compare results"
+    return f"xdlc was tested with SDK {dotted(SWEPT_SDK)}, not with {dotted(sdk)}; compare the outputs"
 
 
 LOG_ERROR = 1

@@ -76,9 +76,9 @@ class Lowering:
             array = numpy.ascontiguousarray(data.numpy())
             if array.nbytes >= 1 << 32:
                 raise ConstraintError(
-                    f"holds {array.nbytes} bytes, but the QNN API counts a tensor's bytes in 32 bits",
+                    f"has {array.nbytes} bytes, but QNN supports at most 4 GiB per tensor",
                     where=f"tensor {tensor.name!r}",
-                    fix="split the op that reads it, or quantize its weights",
+                    fix="split the op that reads the tensor, or quantize the tensor",
                 )
             described.client_data, described.client_size = array.ctypes.data, array.nbytes
             self._data.append(array)
@@ -216,7 +216,7 @@ class Lowering:
             self._keep.append(expansion)
             return st.BLOCKWISE_EXPANSION, ctypes.c_void_p(ctypes.addressof(expansion))
         raise ConstraintError(
-            f"has an encoding that HTP cannot store ({type(encoding).__name__})",
+            f"has an encoding of type {type(encoding).__name__}, which HTP cannot store",
             where=f"tensor {tensor.name!r}",
             fix="quantize the tensor with a scale and offset per tensor or per axis",
         )

@@ -48,7 +48,7 @@ def partition_graph(graph: Graph, ops: Iterable[str], name: str) -> Graph:
     if len(present) != len(op_names) or not present:
         missing = sorted(op_names.difference(op.name for op in present))
         raise ContainerError(
-            f"names ops that graph {graph.name!r} does not have: {', '.join(missing[:8]) or 'none at all'}",
+            f"the partition has ops that graph {graph.name!r} lacks: {', '.join(missing[:8]) or 'no ops'}",
             where=f"partition {name!r}",
             fix="prepare the model again",
         )
@@ -115,9 +115,11 @@ def _owners(graph: Graph, partitions: Mapping[str, Iterable[str]]) -> dict[Op, s
         for name in names:
             op = ops.get(name)
             if op is None or owner.setdefault(op, partition) != partition:
-                fault = "has no op of this name" if op is None else f"has the op in partition {owner[op]!r}"
+                fault = (
+                    "has no op with this name" if op is None else f"has this op in partition {owner[op]!r}"
+                )
                 raise ContainerError(
-                    f"names op {name!r}, but graph {graph.name!r} {fault}",
+                    f"the partition has op {name!r}, but graph {graph.name!r} {fault}",
                     where=f"partition {partition!r}",
                     fix="prepare the model again",
                 )

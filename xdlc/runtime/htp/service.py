@@ -298,9 +298,9 @@ def _trace(request: dict[str, Any], files: list[int], step: Step) -> dict[str, A
 def _check_reads_inputs(graph: Graph) -> None:
     if not reads_inputs(graph):
         raise ConstraintError(
-            "no op reads an input, and the vendor's library cannot compile a cache for it",
+            "no op reads an input, so the vendor's library cannot compile the graph",
             where=f"graph {graph.name!r}",
-            fix="run the model without a cache: its outputs are constants",
+            fix="run the model without a cache: all outputs are constants",
         )
 
 

@@ -234,7 +234,7 @@ class BinarySession:
             raise BackendError(
                 "the emulation cannot load caches that share their weights",
                 where=cache.name,
-                fix="run the cache on a device, or run the DLC that the cache came from",
+                fix="run the cache on a device, or emulate the DLC without shared weights",
             )
         self.record, self.soc = cache.name, soc or cache.soc
         self._served = WorkerSession.of_cache(cache.data, soc=soc, name=cache.name, launch=launch)
@@ -372,7 +372,7 @@ def _check_soc(cache: Cache, served: WorkerSession) -> None:
     stated = read_entry(cache.entry).soc_id
     if served.soc_id != stated:
         raise BackendError(
-            f"is described as a cache for the SoC with id {stated}, but was compiled for id {served.soc_id}",
+            f"the DLC states SoC id {stated} for the cache, but the cache was compiled for {served.soc_id}",
             where=cache.name,
             fix=f"prepare the model again, with {spell('overwrite_cache_records', True)}",
         )
@@ -381,11 +381,11 @@ def _check_soc(cache: Cache, served: WorkerSession) -> None:
 def _check_graph(cache: Cache, served: WorkerSession, name: str, graph: Graph | None) -> None:
     sides = served.graphs.get(name)
     if sides is None:
-        problem = f"has no graph {name!r}, only {', '.join(map(repr, served.graphs)) or 'none'}"
+        problem = f"the cache has no graph {name!r}, only {', '.join(map(repr, served.graphs)) or 'none'}"
     elif graph is not None and list(map(sorted, sides)) != [
         sorted(tensor.name for tensor in side) for side in (graph.inputs, graph.outputs)
     ]:
-        problem = f"has a graph {name!r} from {', '.join(sides[0])} to {', '.join(sides[1])}"
+        problem = f"the cache has graph {name!r} from {', '.join(sides[0])} to {', '.join(sides[1])}"
     else:
         return
     raise BackendError(

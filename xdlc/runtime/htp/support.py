@@ -70,7 +70,7 @@ def judge(model: Model, soc: Soc, *, timeout: float = 600, tables_only: bool = F
     """
     unbound = open_problem(model)
     if not soc.has_htp:
-        problem = without_htp(soc, "choose another SoC; HTP starts with v68")
+        problem = without_htp(soc, "choose another SoC")
         host = tuple(host_problems(model.graphs.values(), model, (), whole=False))
         return SocSupport("xdlc's table of SoCs", False, host, (problem,))
     wide = {name: list(misfits(graph)) for name, graph in model.graphs.items()}
@@ -190,7 +190,7 @@ def _by_shapes(op: Op) -> Iterator[XdlcError]:
     if deepest > MAX_RANK:
         yield ConstraintError(
             f"has a tensor of rank {deepest}, but HTP supports at most rank {MAX_RANK}",
-            fix="reshape around the op",
+            fix=f"insert Reshapes around the op, so that its tensors have at most {MAX_RANK} axes",
             code="XD101",
         )
     if any(tensor.dynamic_axes for tensor in tensors):

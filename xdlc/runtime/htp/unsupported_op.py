@@ -37,9 +37,11 @@ class RefusedOp:
     missing_format: str | None = None
 
 
-def without_htp(soc: Soc, fix: str = "omit the SoC; HTP starts with v68") -> ConstraintError:
+def without_htp(soc: Soc, fix: str = "omit the SoC, or name a newer SoC") -> ConstraintError:
     """Return the error of a SoC that has no HTP."""
-    problem = f"{soc.name} has no HTP: its DSP is of architecture {soc.capabilities.name}"
+    problem = (
+        f"{soc.name} has no HTP: its DSP has architecture {soc.capabilities.name}, and HTP starts with v68"
+    )
     return ConstraintError(problem, fix=fix, code="XD103")
 
 
@@ -114,7 +116,7 @@ def scales_problem(op: Op) -> tuple[str, str] | None:
     if not isinstance(weight.encoding, BlockScaleOffset):
         return None
     return (
-        "weights have a real scale per block, which HTP does not support with fixed point",
+        "weights have a float scale per block, which HTP does not support with fixed-point activations",
         f"quantize the float model with {spell('use_lpbq', True)} and {spell('weights_block_size')}",
     )
 
@@ -174,16 +176,16 @@ def host_problem(graph: str, op: Op, inside: Mapping[str, Sequence[str]] | None 
         graph: Name of its graph.
         inside: The ops that HTP does not support either, by the branch or body of it that has them.
     """
-    fix = "rewrite it with operators that QNN has, or cut the model there and run this part on the host"
+    fix = "rewrite the op with QNN's operators, or cut the model at the op and run this part on the host"
     why = op.origin.reason or "no QNN operation computes it"
     if is_control_flow(op):
         why = "HTP has no op that runs other graphs"
         fix = "run xdlc prepare: HTP runs the supported ops inside, and the host runs the rest"
     elif is_udo(op):
         why = f"it is a UDO of package {op.package}, and the compiler has no HTP library for it"
-        fix = f"prepare with {spell('prepare.partition', True)}, which caches the partitions around the op"
+        fix = f"prepare with {spell('prepare.partition', True)}: HTP then runs the ops around this op"
     if inside:
-        why += "; it would not support these ops inside either: "
+        why += "; HTP also does not support these ops inside: "
         why += "; ".join(f"{place}: {shortened(names)}" for place, names in inside.items())
     return ConstraintError(
         f"runs on the host only: {why}",

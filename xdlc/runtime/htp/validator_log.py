@@ -31,7 +31,7 @@ _MAX_COMBINATIONS, _MAX_VALUES, _MAX_VIOLATIONS = 8, 16, 3
 FIXED_DIMS = "a tensor has dynamic dimensions, but HTP needs fixed dimensions"
 
 _OTHER_VALUE = "change the value, or leave this op to the CPU"
-_AXIS_FIX = "transpose around the op, so it works along an axis that HTP supports"
+_AXIS_FIX = "insert Transposes around the op, so that the op works along an axis that HTP supports"
 _VALUE_FIXES = (
     ("the offset of", "quantize this tensor symmetrically, or with 8 bits"),
     ("'axis'", _AXIS_FIX),
@@ -67,12 +67,12 @@ def explain(op: Op, code: int, log: Sequence[str]) -> tuple[str, str]:
     if op.package != NATIVE_PACKAGE:
         return (
             f"HTP has no op package {op.package!r} (QNN error {code})",
-            "run this op on the host, or replace it by native ops before preparing",
+            "run this op on the host, or replace the op by native ops before preparing",
         )
     if code == _OP_UNKNOWN or any("OpValidator not found" in line for line in lines):
         return (
             f"HTP has no op {op.type} (QNN error {code})",
-            "replace it by ops that HTP has, or cut the model there",
+            "replace the op by ops that HTP supports, or cut the model at the op",
         )
     if any(line.startswith("Unsupported input/output datatypes") for line in lines):
         return _dtypes(lines)
@@ -80,7 +80,10 @@ def explain(op: Op, code: int, log: Sequence[str]) -> tuple[str, str]:
         return FIXED_DIMS, bind_dims()
     if not lines:
         return _without_reason(op, code)
-    reason, fix = _first_match(op, lines) or ("HTP does not support the op", "change what the log names")
+    reason, fix = _first_match(op, lines) or (
+        "HTP does not support the op",
+        "change the types, shapes or values that the log names",
+    )
     return f"{reason}; the library logs: {' | '.join(' '.join(line.split()) for line in lines)}", fix
 
 
@@ -106,7 +109,7 @@ def _without_reason(op: Op, code: int) -> tuple[str, str]:
     tables = f"; by xdlc's tables of HTP: {'; '.join(found)}" if found else ""
     return (
         f"HTP does not support this form of {form} and logs no reason (QNN error {code}){tables}",
-        "use another operation, data type or shape for the same result",
+        "compute the result with another operation, data type or shape",
     )
 
 
@@ -136,7 +139,7 @@ def _fields(op: Op, line: dict[str, str]) -> dict[str, str]:
         "ranked": _at(op, side, index) if line["side"] else " or ".join(of_rank) or "a tensor",
         "ranks": _ranks(side if line["side"] else "", None if operand is None else operand.rank, rank),
         "holders": " or ".join(holders[:3]) or "a parameter, a rank or an encoding offset",
-        "wanted": condition.replace("not only", "anything but").replace(" & ", " and "),
+        "wanted": condition.replace("not only", "all values except").replace(" & ", " and "),
         "value_fix": next((fix for word, fix in _VALUE_FIXES if word in " ".join(holders)), _OTHER_VALUE),
         "inputs": _input_count(definition),
         "present": f"the parameters {', '.join(params)}" if params else "no parameters",
@@ -156,7 +159,7 @@ def _parameter_fields(op: Op, line: dict[str, str]) -> dict[str, str]:
     definitions, params, value = _params(op.type), _numbers(op), _number(line["value"])
     name = dict(enumerate(definitions)).get(int(line["param"] or 0), "")
     shown = f"parameter {name!r}" if name else f"parameter {line['param']}"
-    rank = f"rank {definitions[name].rank}" if name else "another one"
+    rank = f"rank {definitions[name].rank}" if name else "another rank"
     if name in params and value is not None and value not in params[name]:  # the line names another one
         found = [f"parameter {other!r}" for other, values in params.items() if value in values]
         shown, name = (" or ".join(found), "") if found else (shown, name)
@@ -167,7 +170,7 @@ def _parameter_fields(op: Op, line: dict[str, str]) -> dict[str, str]:
         depth = next((tensor.rank for tensor in _tensors(op).values()), 0)
         if definitions[name].enumeration:
             accepted = (
-                f"some of {', '.join(f'{n} {word}' for n, word in enumerate(definitions[name].enumeration))}"
+                f"only {', '.join(f'{n} {word}' for n, word in enumerate(definitions[name].enumeration))}"
             )
         elif name in ("axis", "axes", "perm") and depth:
             accepted = f"0 to {depth - 1}, because input 0 has rank {depth}"

@@ -71,7 +71,9 @@ def _follows_transpose(tensor: Tensor) -> bool:
 
 def _check_ranks(source: Tensor, target: Tensor) -> None:
     if source.rank < 3 or source.rank != target.rank:
-        raise ModelError(f"cannot resize {list(source.shape)} to {list(target.shape)}")
+        raise ModelError(
+            f"the op cannot resize {list(source.shape)} to {list(target.shape)}: ranks differ or are below 3"
+        )
 
 
 @lowering("Resize")
@@ -172,7 +174,7 @@ def roi_align(op: Op, b: Builder) -> None:
     ratios = numpy.asarray(args.required(op, "img_size_ratio")).reshape(-1)
     samples = {int(op.param(f"num_samples_{axis}", -1)) for axis in "yx"}
     if len(set(ratios.tolist())) != 1 or len(samples) != 1:
-        raise b.unsupported("different ratios or numbers of samples for height and width")
+        raise b.unsupported("the host needs equal ratios and numbers of samples for height and width")
     if not ratios[0] > 0:
         raise ModelError(f"parameter 'img_size_ratio' is {ratios[0]}, but must be above 0")
     order = channels_first(source.rank)

@@ -19,7 +19,9 @@ def reshape(op: Op, b: Builder) -> None:
     """Lower to Reshape, with the shape of the output."""
     source, target = args.operand(op, 0), args.result(op)
     if source.size != target.size and not (source.dynamic_axes or target.dynamic_axes):
-        raise ModelError(f"{list(source.shape)} does not have as many elements as {list(target.shape)}")
+        raise ModelError(
+            f"input {list(source.shape)} does not have as many elements as output {list(target.shape)}"
+        )
     if len(target.dynamic_axes) > 1:
         raise b.unsupported(
             f"output {target.name!r} has {len(target.dynamic_axes)} dynamic axes, but xdlc can infer only "
@@ -91,7 +93,9 @@ def split(op: Op, b: Builder) -> None:
     bounds = [0, *args.integers(op, "split_index"), dim]
     sizes = [end - begin for begin, end in itertools.pairwise(bounds)]
     if min(sizes) < 0 or len(sizes) != len(op.outputs):
-        raise ModelError(f"'split_index' {bounds[1:-1]} does not cut {dim} into {len(op.outputs)} outputs")
+        raise ModelError(
+            f"'split_index' {bounds[1:-1]} does not split {dim} elements into {len(op.outputs)} outputs"
+        )
     values = b.nodes_out("Split", [b.read(source), b.ints(*sizes)], len(sizes), axis=axis)
     for tensor, value in zip(op.outputs, values, strict=True):
         b.write(tensor, value)
@@ -104,7 +108,9 @@ def unpack(op: Op, b: Builder) -> None:
     axis = args.axis(op, source.rank)
     count = len(op.outputs)
     if count != source.shape[axis]:
-        raise ModelError(f"axis {axis} has size {source.shape[axis]}, but there are {count} outputs")
+        raise ModelError(
+            f"the input has size {source.shape[axis]} along axis {axis}, but the op has {count} outputs"
+        )
     values = b.nodes_out("Split", [b.read(source), b.ints(*[1] * count)], count, axis=axis)
     for tensor, value in zip(op.outputs, values, strict=True):
         b.write(tensor, b.node("Squeeze", [value, b.ints(axis)]))
@@ -164,7 +170,7 @@ def strided_slice(op: Op, b: Builder) -> None:
         value = b.node("Slice", [value, begins, stops, b.ints(*changed), strides])
     if shrink or grow or tuple(dims) != target.shape:
         if _count(dims) != target.size:
-            raise ModelError(f"slices of shape {dims} do not make an output of shape {list(target.shape)}")
+            raise ModelError(f"the slices have shape {dims}, but the output has shape {list(target.shape)}")
         value = b.reshape(value, target.shape)
     b.write(target, value, dtype=b.held(source))
 
@@ -193,7 +199,7 @@ def pad(op: Op, b: Builder) -> None:
             if any(amount):
                 if max(amount) > source.shape[axis]:
                     raise ModelError(
-                        f"adds {max(amount)} mirrored elements to an axis of {source.shape[axis]}"
+                        f"the op mirrors {max(amount)} elements of an axis with only {source.shape[axis]}"
                     )
                 index = numpy.pad(numpy.arange(source.shape[axis]), amount, mode="symmetric")
                 value = b.node("Gather", [value, b.constant(index, numpy.int64)], axis=axis)
@@ -219,7 +225,7 @@ def _mode(op: Op) -> int:
 
 def _divided(dim: int, by: int, what: str) -> int:
     if by < 1 or dim % by:
-        raise ModelError(f"{what} of {dim} is not a multiple of {by}")
+        raise ModelError(f"the {what} is {dim}, which is not a multiple of {by}")
     return dim // by
 
 
@@ -297,6 +303,6 @@ def channel_shuffle(op: Op, b: Builder) -> None:
 def _shape(op: Op) -> tuple[int, int, int, int]:
     source = args.operand(op, 0)
     if source.rank != 4:
-        raise ModelError(f"needs an input of rank 4, found {list(source.shape)}")
+        raise ModelError(f"the op needs an input of rank 4, but has shape {list(source.shape)}")
     batch, height, width, depth = source.shape
     return batch, height, width, depth

@@ -120,7 +120,7 @@ def group_norm(op: Op, b: Builder) -> None:
     source = args.operand(op, 0)
     groups, channels = int(args.required(op, "group")), source.shape[-1]
     if groups < 1 or channels % groups:
-        raise ModelError(f"{channels} channels do not divide into {groups} groups")
+        raise ModelError(f"the input has {channels} channels, which is not a multiple of {groups} groups")
     split = (source.shape[0], -1, groups, channels // groups)
     x = b.reshape(b.read(source), split)
     centred = b.node("Sub", [x, _mean(b, x, (1, 3))])
@@ -163,8 +163,8 @@ def softmax(op: Op, b: Builder) -> None:
     source = args.operand(op, 0)
     if source.dtype.name == "bfloat16":
         raise b.unsupported(
-            "the partial sums of a bfloat16 Softmax: ONNX rounds each sum, but the host sums in float32",
-            "cast its input to float32 and its result back",
+            "the host cannot round the sums of a bfloat16 Softmax as ONNX does",
+            "cast the input to float32 and the result back to bfloat16",
         )
     axis = args.axis(op, source.rank, default=source.rank - 1)
     beta = float(op.param("beta", 1.0))
@@ -186,7 +186,9 @@ def lrn(op: Op, b: Builder) -> None:
     source, target = args.operand(op, 0), args.result(op)
     radius, region = int(args.required(op, "radius")), int(op.param("region", LRN_ACROSS_CHANNEL))
     if radius < 0 or source.rank < 3 or region not in (LRN_ACROSS_CHANNEL, LRN_WITHIN_CHANNEL):
-        raise ModelError(f"radius {radius} and region {region} do not fit an input of rank {source.rank}")
+        raise ModelError(
+            f"radius {radius} and region {region} do not fit rank {source.rank}: rank 3, radius 0 or more"
+        )
     alpha, beta = float(op.param("alpha", 1.0)), float(op.param("beta", 0.5))
     bias, width = float(op.param("bias", 1.0)), 2 * radius + 1
     order = channels_first(source.rank)

@@ -73,7 +73,9 @@ def _state(op: Op, index: int, b: Builder, batch: int) -> str:
 def _refuse(op: Op, b: Builder) -> None:
     for positions, what in ((LAYER_NORM, "layer normalization"), (PROJECTION, "a projection")):
         if any(args.optional(op, index) is not None for index in positions):
-            raise b.unsupported(f"{what} inside of the cell has no host implementation", "decompose the cell")
+            raise b.unsupported(
+                f"the host does not support {what} inside the cell", "write the cell as single operators"
+            )
     if args.optional(op, 24) is not None:
         raise b.unsupported("the reset input has no host implementation", "omit the input")
     if float(op.param("cell_clip_threshold", 0.0)) > 0:
@@ -90,7 +92,7 @@ def lstm(op: Op, b: Builder) -> None:
     _refuse(op, b)
     source = args.operand(op, 0)
     if source.rank not in (2, 3):
-        raise ModelError(f"needs an input of rank 2 or 3, found {list(source.shape)}")
+        raise ModelError(f"the op needs an input of rank 2 or 3, but has shape {list(source.shape)}")
     units, width = args.operand(op, INPUT_WEIGHTS).shape
     swapped = source.rank == 3 and not op.param("time_major", False)
     value = b.read(source, (1, 0, 2) if swapped else None, dtype=FLOAT)
@@ -147,7 +149,7 @@ def gru(op: Op, b: Builder) -> None:
         raise b.unsupported("the reset input has no host implementation", "omit the input")
     source = args.operand(op, 0)
     if source.rank != 3:
-        raise ModelError(f"needs an input of rank 3, found {list(source.shape)}")
+        raise ModelError(f"the op needs an input of rank 3, but has shape {list(source.shape)}")
     units, width = args.operand(op, INPUT_WEIGHTS).shape
     swapped = not op.param("time_major", True)
     nothing = ArrayData(numpy.zeros(units, FLOAT))

@@ -50,7 +50,7 @@ def reinterpret(op: Op, b: Builder) -> None:
     source, target = args.operand(op, 0), args.result(op)
     if not keeps_stored(source.dtype, target.dtype):
         raise ModelError(
-            f"turns {source.dtype} into {target.dtype}, but must turn integers into fixed point or back"
+            f"the op casts {source.dtype} to {target.dtype}, but supports only integer to fixed point or back"
         )
     keep_stored(source, target, b)
 

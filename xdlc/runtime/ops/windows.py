@@ -119,7 +119,7 @@ def pool_max(op: Op, b: Builder) -> None:
     # onnxruntime pools floats only; float64 holds every integer of 32 bits.
     dtype = numpy.dtype(numpy.float64) if source.dtype.is_integer else b.dtype(source)
     if source.dtype.is_integer and source.dtype.bits == 64:
-        raise b.unsupported("a pool over 64-bit integers has no host implementation")
+        raise b.unsupported("the host does not support pools of 64-bit integers")
     value = b.read(source, order, dtype=dtype)
     value = b.node("MaxPool", [value], ceil_mode=int(op.param("rounding_mode", 0)), **window)
     b.write(target, value, order, dtype=dtype)

@@ -110,9 +110,9 @@ def _check(op: Op, tensor: Tensor) -> None:
     where = place_of(op)
     if tensor.rank > MAX_RANK:
         raise BackendError(
-            f"{tensor.name!r} has {tensor.rank} axes, but kernels support {MAX_RANK}",
+            f"{tensor.name!r} has {tensor.rank} axes, but kernels support at most {MAX_RANK}",
             where=where,
-            fix="reshape it before the op",
+            fix="insert a Reshape before the op",
         )
     if tensor.dtype.kind in ("string", "undefined"):
         raise BackendError(
@@ -260,10 +260,14 @@ def arguments_of(kernel: Kernel) -> tuple[OpForm, StaticData]:
     kinds: dict[str, Any] = {"i": int, "f": (int, float), "s": str, "o": (numpy.ndarray, list, tuple)}
     forms = []
     if len(kernel.arguments) != len(kernel.values):
-        raise BackendError(f"has {len(kernel.values)} arguments for the letters {kernel.arguments!r}")
+        raise BackendError(
+            f"the kernel has {len(kernel.values)} arguments, but the letters {kernel.arguments!r}"
+        )
     for letter, value in zip(kernel.arguments, kernel.values, strict=True):
         if not isinstance(value, kinds.get(letter, ())):
-            raise BackendError(f"has the argument {value!r:.80} for the letter {letter!r}")
+            raise BackendError(
+                f"the kernel has the argument {value!r:.80} for the letter {letter!r}, of another type"
+            )
         if letter == "f":
             forms.append(ParamForm(letter, FLOAT64.code, float(value)))
         elif letter == "i":

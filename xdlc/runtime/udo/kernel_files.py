@@ -160,7 +160,7 @@ def _value_json(value: Any, kernel: str) -> Any:
     name = value.dtype.name if hasattr(value, "dtype") else type(value).__name__
     if _plain_dtype(name) is None or value.size > _MOST_ELEMENTS:
         raise UsageError(
-            f"has an argument of type {name}, or a number that is too large",
+            f"the kernel has an argument of type {name}, or a number above 64 bits",
             where=f"kernel {kernel!r}",
             fix=f"pass numbers, strings and arrays of at most {_MOST_ELEMENTS} elements; pass other values "
             "as inputs",
@@ -205,7 +205,7 @@ def _calls(value: Any, path: Path, scope: Scope) -> Iterator[Call]:
     if name and name == Path(name).name:
         binary = _content(path.with_name(name), _LARGEST_LIBRARY)
         if hashlib.sha256(binary).hexdigest() != texts["sha256"]:
-            fields.report("sha256", f"{name} has another SHA-256", _AGAIN)
+            fields.report("sha256", f"{name} has another SHA-256 than this file states", _AGAIN)
     elif name:
         fields.report("library", "library must be a file next to this file", _AGAIN)
     for node in fields.items("calls"):
@@ -213,7 +213,9 @@ def _calls(value: Any, path: Path, scope: Scope) -> Iterator[Call]:
         arguments = call.text("arguments")
         values = tuple(_value(value, scope) for value in call.items("values"))
         if len(arguments) != len(values):
-            call.report("values", f"has {len(values)} values, but the arguments {arguments!r}", _AGAIN)
+            call.report(
+                "values", f"the call has {len(values)} values, but the arguments {arguments!r}", _AGAIN
+            )
         shapes = [each.value for each in call.items("shapes")]
         params = {name: each.value for name, each in call.members("params").items()}
         kernel = Kernel(

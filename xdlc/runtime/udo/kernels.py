@@ -112,11 +112,14 @@ class Kernels:
             return f"{problem} on this machine, {OWN_MACHINE}: the model has {foreign.origin}", fix
         unfit = next((call for call in self._calls if call.names(op)), None)
         if unfit is not None:
-            fix = "pass the kernel_meta that was written with this DLC, or convert the model again"
-            return f"{problem} of these shapes and parameters: {unfit.origin} supports others", fix
+            fix = "pass the folder kernel_meta of this DLC, or convert the model again"
+            return f"{problem} with these shapes and parameters: {unfit.origin} supports other shapes", fix
         if elsewhere is not None:
             cores = ", ".join(elsewhere.cores)
-            return problem, f"build the kernel for the CPU: {elsewhere.origin} has it only for {cores}"
+            return (
+                problem,
+                f"build the kernel for the CPU: {elsewhere.origin} has the kernel only for {cores}",
+            )
         near = nearest_names(title, offers.types())
         return problem, _give_library() + (f" ({near})" if near else "")
 
@@ -165,7 +168,7 @@ class Kernels:
         key = (package, offer.package)
         if offer.package not in ("", package) and key not in self._logged:
             self._logged.add(key)
-            text = "%s: package %s runs the ops of %s: their names differ only in the backend's suffix"
+            text = "%s: package %s runs the ops of package %s: the names differ only in the backend's suffix"
             _log.warning(text, offer.origin, offer.package, package)
 
     def _log_rounded(self, op: Op, data: StaticData, origin: str) -> None:
@@ -174,9 +177,9 @@ class Kernels:
         if not data.rounded or key in self._logged:
             return
         self._logged.add(key)
-        named = ", ".join(f"{name!r} rounded, as {dtype} of one scale" for name, dtype in data.rounded)
+        named = ", ".join(f"{name!r} rounded to {dtype} with one scale" for name, dtype in data.rounded)
         _log.warning(
-            "%s: %s::%s gets %s: its definition allows no floats there; Python kernels get unrounded values",
+            "%s: %s::%s gets %s: its definition allows no floats; Python kernels get unrounded values",
             origin,
             *key,
             named,
@@ -227,7 +230,7 @@ class Kernels:
         fitting = [index for index, call in enumerate(self._calls) if call.names(op) and call.fits(op)]
         if len(fitting) > 1:
             raise BackendError(
-                f"there are {len(fitting)} kernels for op {op.name!r} ({op.package}::{op.type})",
+                f"{len(fitting)} kernels fit op {op.name!r} ({op.package}::{op.type})",
                 where=" and ".join(self._calls[index].path for index in fitting),
                 fix=f"pass one file with {spell('udo_package_path')}",
             )

@@ -52,8 +52,8 @@ def _other_machine(path: str) -> str:
         _MACHINES.get(int.from_bytes(head[18:20], "little"), MACHINE) if head[:4] == b"\x7fELF" else MACHINE
     )
     if head[:2] == b"MZ":
-        return "it is for Windows, but this machine runs Linux"
-    return "" if name == MACHINE else f"it is for {name}, but this machine is {MACHINE}"
+        return "the library is for Windows, but this machine runs Linux"
+    return "" if name == MACHINE else f"the library is for {name}, but this machine is {MACHINE}"
 
 
 def exported(library: ctypes.CDLL, name: str, where: str) -> Any:
@@ -65,7 +65,7 @@ def exported(library: ctypes.CDLL, name: str, where: str) -> Any:
     try:
         return getattr(library, name)
     except AttributeError as error:
-        fix = "build it with xdlc_udo.h and XDLC_UDO_EXPORT"
+        fix = "build the library with xdlc_udo.h and XDLC_UDO_EXPORT"
         if name == _REGISTRATION and hasattr(library, _IMPLEMENTATION):
             fix = "give the registration library, libUdo<Package>Reg.so, not the implementation library"
         elif hasattr(library, "SnpeUdo_getVersion"):
@@ -88,9 +88,9 @@ def _table_of(path: Path, kind: type[ctypes.Structure], *optional: str) -> Any:
     major = ctypes.c_uint32.from_address(pointer).value
     if major != structs.API_MAJOR:
         _refuse(
-            f"is for version {major} of xdlc_udo.h, but xdlc has version {structs.API_MAJOR}",
+            f"the library is for version {major} of xdlc_udo.h, but xdlc has version {structs.API_MAJOR}",
             where,
-            "build it with the xdlc_udo.h of this xdlc",
+            "build the library with the xdlc_udo.h of this xdlc",
         )
     functions = kind.from_address(pointer)
     for field, *_ in kind._fields_[2:]:
@@ -164,7 +164,7 @@ class Registration:
     def _spec(self, shape: structs.Shape, index: int) -> TensorSpec:
         if shape.rank > structs.MAX_RANK or shape.data_type not in BY_CODE:
             raise BackendError(
-                f"infer_outputs returned output {index} rank {shape.rank} and data type {shape.data_type:#x}",
+                f"infer_outputs returned rank {shape.rank}, type {shape.data_type:#x} for output {index}",
                 where=self.where,
                 fix=f"use at most {structs.MAX_RANK} axes and one of the types of xdlc_udo.h",
             )
@@ -233,7 +233,7 @@ class Implementation:
         if own != package or core != structs.CPU:
             word = structs.CORES.get(core, f"core {core:#x}")
             raise BackendError(
-                f"implements package {own!r} for {word}, but belongs to package {package!r} for CPU",
+                f"the library implements package {own!r} for {word}, but must implement {package!r} for CPU",
                 where=self.where,
                 fix="put the libraries of one package into one folder",
             )
@@ -377,9 +377,9 @@ def _record(kind: type[_Record], address: int | None, what: str, where: str) -> 
 
 def _records(kind: Any, address: int | None, count: int, what: str, where: str) -> list[Any]:
     if count > MOST:
-        _refuse(f"states {count} {what}, more than {MOST}", where)
+        _refuse(f"the library states {count} {what}; xdlc supports at most {MOST}", where)
     if count and not address:
-        _refuse(f"states {count} {what}, but their list is NULL", where)
+        _refuse(f"the library states {count} {what}, but the list of {what} is NULL", where)
     size = ctypes.sizeof(kind)
     return [kind.from_address((address or 0) + index * size) for index in range(count)]
 

@@ -116,15 +116,17 @@ class Operation:
     def _agreed(self, inferred: Sequence[TensorSpec]) -> list[Dims]:
         """Return the shapes that the kernel infers; refuse shapes unlike the model's."""
         if len(inferred) != len(self._form.outputs):
-            self._fail(f"infers {len(inferred)} outputs, but the op has {len(self._form.outputs)}")
+            self._fail(f"the kernel infers {len(inferred)} outputs, but the op has {len(self._form.outputs)}")
         dims = []
         for index, (spec, form) in enumerate(zip(inferred, self._form.outputs, strict=True)):
             stated = BY_CODE[form.dtype]
             real = spec.dtype.is_fixed or spec.dtype.is_float
             if spec.dtype is not stated and not (real and stated.is_float):
-                self._fail(f"infers that output {index} is {spec.dtype}, but the model states {stated}")
+                self._fail(
+                    f"the kernel infers that output {index} is {spec.dtype}, but the model has {stated}"
+                )
             if not self._fits(index, spec.shape):
-                self._fail(f"infers that output {index} has shape {_words(spec.shape)}", form)
+                self._fail(f"the kernel infers that output {index} has shape {_words(spec.shape)}", form)
             dims.append(spec.shape)
         return dims
 
@@ -167,7 +169,7 @@ class Operation:
         """
         with self._link.held():
             if self._bound is None or self._link.started() != self._generation:
-                self._fail("did not run yet")
+                self._fail("the op did not run yet, so xdlc cannot profile the op")
             return int(self._ask("profile").get("nanoseconds", 0))
 
     def _run(self, arrays: Sequence[Array | None], timeout: float) -> list[Array]:
@@ -196,7 +198,7 @@ class Operation:
         if any(None in shape for shape in dims):
             if not self._is_python:
                 self._fail(
-                    "does not infer the shapes of outputs that are dynamic in the model",
+                    "the library does not infer the shapes of outputs that are dynamic in the model",
                     fix="add infer_outputs to the library, or put a shape function into a Python file next "
                     "to it",
                 )
@@ -214,17 +216,21 @@ class Operation:
     def _collect(self, dims: Sequence[Dims], timeout: float) -> None:
         """Fetch results of shapes for which the child has no place yet."""
         if len(dims) != len(self._form.outputs):
-            self._fail(f"returned {len(dims)} results, but the op has {len(self._form.outputs)} outputs")
+            self._fail(
+                f"the kernel returned {len(dims)} results, but the op has {len(self._form.outputs)} outputs"
+            )
         for index, shape in enumerate(dims):
             if not self._fits(index, shape):
-                self._fail(f"returned output {index} of shape {_words(shape)}", self._form.outputs[index])
+                self._fail(
+                    f"the kernel returned shape {_words(shape)} for output {index}", self._form.outputs[index]
+                )
         self._place("collect", dims, timeout)
 
     def _store(self, arrays: Sequence[Array | None], timeout: float) -> tuple[list[Dims], list[int | None]]:
         """Store inputs in shared memory; return their dimensions and places."""
         forms = self._form.inputs
         if len(arrays) != self._count:
-            self._fail(f"needs {self._count} inputs, but got {len(arrays)}")
+            self._fail(f"the op needs {self._count} inputs, but got {len(arrays)}")
         arrays = [*arrays, *[None] * (len(forms) - self._count)]
         checked = [
             self._checked(index, form, array)
@@ -257,7 +263,7 @@ class Operation:
         )
         if array is None or not fits:
             got = "nothing" if array is None else f"{array.dtype}{list(array.shape)}"
-            self._fail(f"needs {dtype}{_words(form.dims)} as input {index}, but got {got}")
+            self._fail(f"the op needs {dtype}{_words(form.dims)} as input {index}, but got {got}")
         return array
 
     def _place(self, request: str, dims: Sequence[Dims], timeout: float) -> None:
@@ -309,7 +315,7 @@ class Operation:
     def _fail(self, problem: str, form: TensorForm | None = None, fix: str | None = None) -> NoReturn:
         if form is not None:
             problem += f", but the model states {_words(form.dims)}"
-            fix = fix or "correct the kernel, or convert the model again with it"
+            fix = fix or "correct the kernel, or convert the model again with this kernel"
         raise BackendError(problem, where=f"{self.where}: {self.origin}", fix=fix)
 
 

@@ -104,12 +104,12 @@ class PythonFile:
                 every = {id(held): held for held in vars(module).values()}.values()
                 marked = [one for held in every for one in functions_of(held)]
         except BaseException as error:
-            raise raised(error, self.where, "loading it") from error
+            raise raised(error, self.where, "loading the file") from error
         self.functions: dict[Mark, Callable[..., Any]] = {}
         for mark, function in marked:
             if mark in self.functions:
                 raise BackendError(
-                    f"has two functions for {mark.role} of {mark.package}::{mark.type}: "
+                    f"the file has two functions for the {mark.role} of {mark.package}::{mark.type}: "
                     f"{_name(self.functions[mark])} and {_name(function)}",
                     where=self.where,
                     fix="omit one function",
@@ -117,7 +117,7 @@ class PythonFile:
             self.functions[mark] = function
         if not self.functions:
             raise BackendError(
-                "marks no function as a kernel or a shape function",
+                "the file marks no function as a kernel or a shape function",
                 where=self.where,
                 fix='put @xdlc.udo.kernel("Package", "Type") before a function, or give a plugin compute',
             )

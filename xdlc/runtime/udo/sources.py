@@ -56,8 +56,8 @@ def paths_of(paths: PathLike | Iterable[PathLike] | None) -> list[PathLike]:
         parts = [paths] if isinstance(paths, os.PathLike) else list(paths)
     if "" in parts:
         raise UsageError(
-            f"a name among the libraries and Python files of UDOs is empty: {paths!r}",
-            fix="remove it and its comma; an empty variable of a shell script also counts",
+            f"the list of UDO libraries and Python files has an empty name: {paths!r}",
+            fix="remove the empty name; check that no variable of your shell script is empty",
         )
     return parts
 
@@ -74,7 +74,7 @@ def sources_of(paths: Iterable[PathLike]) -> list[Source]:
         if not os.path.isfile(path):
             problems.append(_no_file(path))
         elif path in sources:
-            problems.append(UsageError("appears twice", where=str(path), fix="pass the file once"))
+            problems.append(UsageError("the file appears twice", where=str(path), fix="pass the file once"))
         else:
             sources[path] = Source(path, _KINDS.get(path.suffix, "library"))
     raise_all(problems)
@@ -87,7 +87,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _no_file(path: Path) -> UsageError:
-    fix = "pass a registration library, a Python file or a folder of kernels; xdlc does not search for them"
+    fix = "pass the path of a registration library, a Python file or a folder kernel_meta"
     try:
         is_folder = stat.S_ISDIR(path.stat().st_mode)
     except (FileNotFoundError, ValueError):

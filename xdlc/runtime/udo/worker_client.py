@@ -25,7 +25,7 @@ LOADING = 60.0
 RESTARTS = 8
 """Number of times that a crashed child is replaced."""
 _EXIT = "let the kernel return, and do not end its process"
-_WRONG = "correct the kernel: a debugger or valgrind shows where it fails; it must not write to its inputs"
+_WRONG = "correct the kernel: a debugger or valgrind shows the fault; a kernel must not write to its inputs"
 _log = logging.getLogger(__name__)
 
 
@@ -177,7 +177,7 @@ class Link:
             )
         if self._deaths > RESTARTS:
             raise BackendError(
-                f"the worker of UDOs died {self._deaths} times, so xdlc does not start it again",
+                f"the process of the kernels died {self._deaths} times, so xdlc does not start it again",
                 where=self._names(),
                 fix="correct the kernels, then open the model again",
             )

@@ -97,7 +97,7 @@ def convert(
     known = len(notices)
     texts = render(collections, where, form, extended=extended, notices=notices)
     if form == "json" and not extended and len(notices) > known:
-        notices.append(f"{spell('extended', True)} keeps this content in xdlc's own fields")
+        notices.append(f"{spell('extended', True)} keeps the lost entries in fields that only xdlc reads")
     return Converted(texts, tuple(notices))
 
 
@@ -138,13 +138,13 @@ def drafted(
         raise UsageError(f"unknown backend {backend!r}", fix=fix)
     float_types = _float_types(datatypes)
     if not nodes:
-        fix = "convert it without a definition"
+        fix = "convert the model without a definition"
         if others:
             fix = (
-                f"correct its {len(others)} other problem(s), or draft operators that xdlc maps with "
+                f"correct the model's {len(others)} other problem(s), or draft operators that xdlc maps with "
                 f"{spell('operators')}: {_first(others)}"
             )
-        raise UsageError("every operator of the model is covered", where=os.fspath(model), fix=fix)
+        raise UsageError("xdlc can already map every operator of the model", where=os.fspath(model), fix=fix)
     name = os.path.basename(os.fspath(model))
     drafts = draft(
         nodes, package, name, same_shapes=same_shapes, float_types=float_types, backends=backends or BACKENDS
@@ -163,8 +163,8 @@ def drafted(
     ):
         held = ", ".join(held.package for held in drafts.collections)
         raise UsageError(
-            f"operators of several domains have one name, so the draft has the packages {held}; an OpDef "
-            "XML file holds one package",
+            f"operators of several domains have the same name, so the draft has packages {held}; an OpDef "
+            "XML file holds only one package",
             where=where,
             fix="name an existing folder for several files, or a .json file for all",
         )
@@ -212,9 +212,9 @@ def render(
     if form == "xml" and len(collections) > 1 and not is_folder:
         names = ", ".join(collection.package for collection in collections)
         raise UsageError(
-            f"an OpDef XML file holds one package: found {names}",
+            f"an OpDef XML file holds only one package, but the input has {names}",
             where=target,
-            fix=f"name an existing folder for several files, or choose one with {spell('package')}",
+            fix=f"name an existing folder for several files, or choose a package with {spell('package')}",
         )
 
     def path_of(collection: Collection) -> str:
@@ -259,7 +259,7 @@ def _form_of(target: str) -> str:
 def _other_form(configs: Sequence[Config]) -> str:
     forms = {"json" if config.form == "xml" else "xml" for config in configs}
     if len(forms) > 1:
-        raise UsageError("the input has both forms", fix=f"choose with {spell('form')}")
+        raise UsageError("the input has files in XML and JSON", fix=f"choose the output with {spell('form')}")
     return forms.pop()
 
 

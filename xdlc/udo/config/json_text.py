@@ -117,7 +117,9 @@ def parse(content: bytes, where: str, notices: list[str] | None = None) -> Node:
     text = _without(_COMMENT, text, where, "xdlc ignores comments, which JSON does not have", found)
     text = _without(_LAST_COMMA, text, where, "xdlc ignores commas after the last value", found)
     if not text.strip():
-        raise ModelError("is empty", where=where, fix='write {"UdoPackage_0": {"Operators": [...], ...}}')
+        raise ModelError(
+            "the configuration is empty", where=where, fix='write {"UdoPackage_0": {"Operators": [...], ...}}'
+        )
     try:
         value = json.loads(
             text,
@@ -177,7 +179,7 @@ def _without(pattern: re.Pattern[str], text: str, where: str, notice: str, notic
 
 
 def _too_deep(where: str) -> ModelError:
-    return ModelError(f"brackets nest more than {MAX_DEPTH} deep", where=where, fix="remove brackets")
+    return ModelError(f"brackets nest more than {MAX_DEPTH} deep", where=where, fix="remove inner brackets")
 
 
 def _check(node: Node, scope: Scope, depth: int, numbers: Iterator[int]) -> None:
@@ -188,8 +190,8 @@ def _check(node: Node, scope: Scope, depth: int, numbers: Iterator[int]) -> None
         raise Stop
     if isinstance(value, Real):
         if len(value.text) > MAX_NUMBER:
-            problem = f"a number has {len(value.text)} characters, more than {MAX_NUMBER}"
-            scope.report(node.path, problem, "round it to the digits of its type")
+            problem = f"a number has {len(value.text)} characters; xdlc reads at most {MAX_NUMBER}"
+            scope.report(node.path, problem, "round the number to the digits of its type")
         elif not math.isfinite(value):
             scope.report(node.path, f"{value} is not a finite 64-bit number", "write a finite number")
     elif isinstance(value, str):
@@ -200,7 +202,7 @@ def _check(node: Node, scope: Scope, depth: int, numbers: Iterator[int]) -> None
             raise Stop
         for name in value.repeated if isinstance(value, _Object) else ():
             path = joined(node.path, name)
-            scope.report(path, "the object has several members of this name", "keep one, or rename others")
+            scope.report(path, "the object has several members with this name", "keep or rename the members")
         if isinstance(value, list):
             for item in node.items():
                 _check(item, scope, depth + 1, numbers)
@@ -213,7 +215,11 @@ def _check(node: Node, scope: Scope, depth: int, numbers: Iterator[int]) -> None
 def _check_text(text: str, path: str, scope: Scope) -> None:
     unfit = _UNFIT.search(text)
     if len(text) > MAX_STRING:
-        scope.report(path, f"a string has {len(text)} characters, more than {MAX_STRING}", "shorten it")
+        scope.report(
+            path,
+            f"a string has {len(text)} characters; xdlc reads at most {MAX_STRING}",
+            "shorten the string",
+        )
     elif unfit:
         problem = f"character U+{ord(unfit[0]):04X} in the string {shown(text)}"
-        scope.report(path, problem, "remove it, or write the complete character")
+        scope.report(path, problem, "remove this part of a character, or write the complete character")

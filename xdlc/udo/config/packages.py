@@ -104,7 +104,7 @@ def read_packages(content: bytes, where: str) -> tuple[list[Package], list[str]]
 def _packages(root: Node, scope: Scope) -> list[Package]:
     example = 'write {"UdoPackage_0": {"Operators": [...], ...}}'
     if not isinstance(root.value, Mapping):
-        problem = f"a configuration must be an object, found {kind_of(root.value)}"
+        problem = f"a configuration must be an object, but is {kind_of(root.value)}"
         scope.report(root.path, problem, example)
         return []
     packages: list[Package] = []
@@ -112,7 +112,7 @@ def _packages(root: Node, scope: Scope) -> list[Package]:
         if key in ("UDO_PACKAGE_PATH", "SNPE_UDO_ROOT") and isinstance(node.value, str):
             scope.notice(node.path, f"{key} has no effect: {_OLD[key]}")
         elif key in _OWN and not isinstance(node.value, Mapping):
-            scope.report(node.path, f"{key} is outside a package", example)
+            scope.report(node.path, f"{key} must be inside a package", example)
         else:
             packages.append(_package(node, key, scope))
     if not packages and not scope.problems:
@@ -233,7 +233,9 @@ def _type(fields: Fields, index: int) -> str:
     node = fields.node("type")
     if node is not None and node.value == "":  # as the vendor's template has it
         name = f"Operator_{index}"
-        fields.notice("type", f"type of {fields.what} is empty: xdlc uses {name}; write the model's own type")
+        fields.notice(
+            "type", f"type of {fields.what} is empty: xdlc uses {name}; write the type of the model"
+        )
         return name
     fields.need("type", '"MyOp", the type that the operator has in the model')
     name = fields.text("type")
@@ -283,7 +285,7 @@ def _archs(fields: Fields, cores: list[str]) -> list[str]:
         fields.notice(name, f"xdlc ignores {name} of {fields.what}: core_types has no DSP")
         return []
     if name in fields and not archs and "DSP" in cores:
-        fields.notice(name, f"{name} of {fields.what} is empty: xdlc reads it as any architecture")
+        fields.notice(name, f"{name} of {fields.what} is empty, so xdlc allows all architectures")
     return archs
 
 
@@ -300,7 +302,6 @@ def _check_cores(parts: Mapping[str, tuple[Part, ...]], cores: list[str], scope:
             fix = f'add "{missing[0]}": "FLOAT_32", or remove {missing[0]} from core_types'
             scope.report(path, problem, fix)
         if extra:
-            text = (
-                f"xdlc ignores per_core_data_types of {part.what} for {', '.join(extra)}: not in core_types"
-            )
+            names = ", ".join(extra)
+            text = f"xdlc ignores per_core_data_types of {part.what} for {names}, which core_types lacks"
             scope.notice(path, text)

@@ -93,13 +93,13 @@ def _param(name: str, parameter: str, nodes: Sequence[UncoveredNode]) -> ParamDe
         raise UnsupportedOp(
             f"attribute {name!r} of {nodes[0].operator} is text on some nodes and several numbers on others",
             where=kinds["text"].where,
-            fix="give it the same form on all nodes",
+            fix="give all nodes a text, or all nodes numbers",
         )
     values = [value for _, value in attributes]
     dtypes = _dtypes(values)
     words = f"Attribute {name!r}: {_values(values)}"
     if len(attributes) < len(nodes):
-        words += f"; {len(attributes)} of {len(nodes)} nodes have it"
+        words += f"; {len(attributes)} of {len(nodes)} nodes have this attribute"
     return ParamDef(
         parameter,
         mandatory=len(attributes) == len(nodes),
@@ -265,7 +265,7 @@ def drafted_tensor(
     stated = [stored(operand.dtype) for operand in place.operands if operand.dtype is not None]
     made = [dtype for operand in place.operands for dtype in known.get(operand.name, ())]
     dtypes = tuple(dict.fromkeys(stated or made or otherwise))
-    because = "xdlc assumes the type of the preceding operator's result" if made else why
+    because = "xdlc assumes the type of the previous operator's output" if made else why
     assumed = "" if stated else f"nothing states the data type: {because}"
     ranks = {None if operand.shape is None else len(operand.shape) for operand in place.operands}
     rank = ranks.pop() if len(ranks) == 1 else None
@@ -482,7 +482,7 @@ def _misnamed(definition: OpDef, node: UncoveredNode) -> list[XdlcError]:
         UnsupportedOp(
             f"{problem.problem}, so {node.operator} cannot have a definition",
             where=node.where,
-            fix="rename it in the model, or define the operator by a plugin",
+            fix="rename the operator in the model, or write a plugin for the operator",
         )
         for problem in check_collection(alone)
     ]

@@ -109,7 +109,7 @@ def part_of(node: Node, role: str, index: int, op: str, scope: Scope) -> Part:
         **members,
     )
     if fields.one_of("quantization_mode", ("TF",), "use TF, or remove the field"):
-        text = f"quantization_mode of {fields.what} has no effect: the quantizer's options decide"
+        text = f"quantization_mode of {fields.what} has no effect: use the options of xdlc quantize"
         fields.notice("quantization_mode", text)
     paths = {tag: fields.path_of(key) for key, tag in _TAGS.items() if key in fields}
     return Part(definition, per_core, fields.what, fields.path, paths)
@@ -129,9 +129,9 @@ def _is_static(fields: Fields, role: str) -> bool:
     if role == "inputs" or "static" not in fields:
         return static
     if static and role == "outputs":
-        fields.report("static", f"{fields.what} is static: an output holds no data", 'remove "static"')
+        fields.report("static", f"{fields.what} is static, but outputs cannot be static", 'remove "static"')
     elif role == "tensor_params":
-        fields.notice("static", f"static of {fields.what} has no effect: parameters always are static")
+        fields.notice("static", f"static of {fields.what} has no effect: parameters are always static")
     return False
 
 
@@ -151,7 +151,9 @@ def _default(fields: Fields, dtypes: Sequence[DType], names: tuple[str, ...], ro
         return None
     if text.strip() != text:
         problem = f"default of {fields.what} begins or ends with a blank"
-        fields.report("default", problem, "remove the blank: xdlc keeps definitions as XML, which drops it")
+        fields.report(
+            "default", problem, "remove the blank: xdlc stores definitions as XML, which drops blanks"
+        )
     return text
 
 

@@ -117,7 +117,7 @@ def package_view(collection: Collection, places: Mapping[str, str] | None = None
     where = f"package {collection.package}"
     check_name(collection.package, "package name", where)
     if not collection.opdefs:
-        raise ModelError("has no operations", where=where, fix="define at least one")
+        raise ModelError("has no operations", where=where, fix="define at least one operation")
     problems: list[XdlcError] = []
     operations: list[OperationView] = []
     for opdef in collection.opdefs:
@@ -174,9 +174,11 @@ def _op_cores(opdef: OpDef, collection: Collection) -> tuple[Core, ...]:
     candidates = sorted({core for name in names for core in cores_of(name)})
     cores = tuple(core for core in candidates if not refusal(opdef, core))
     if not cores:
-        reason = refusal(opdef, candidates[0]) if candidates else f"it names only {', '.join(names)}"
+        reason = (
+            refusal(opdef, candidates[0]) if candidates else f"the operation names only {', '.join(names)}"
+        )
         raise ModelError(
-            f"no library can implement it: {reason}",
+            f"no library can implement the operation: {reason}",
             fix="let the CPU or the GPU execute it"
             + (", or list its operands one by one" if candidates else ""),
         )

@@ -170,7 +170,7 @@ def type_code(dtype: DType) -> str:
         ModelError: If the interface has none.
     """
     if dtype.name in _NO_CODE:
-        raise ModelError(f"libraries cannot have data type {dtype.name}", fix="use FLOAT_16 or FLOAT_32")
+        raise ModelError(f"libraries do not support data type {dtype.name}", fix="use FLOAT_16 or FLOAT_32")
     return f"XDLC_UDO_{spelled(dtype)}"
 
 
@@ -259,8 +259,8 @@ def element_of(dtype: DType, place: Place) -> str:
         return "std::uint8_t"
     if dtype.kind not in _PLAIN:
         raise ModelError(
-            f"{place.kind} {place.name!r}: tensors of data type {spelled(dtype)} do not exist",
-            fix="make it a parameter of rank SCALAR",
+            f"{place.kind} {place.name!r} has data type {spelled(dtype)}, which tensors do not support",
+            fix="use a parameter of rank SCALAR instead",
         )
     return _PLAIN[dtype.kind].format(max(dtype.bits, 8))
 

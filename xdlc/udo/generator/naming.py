@@ -71,9 +71,9 @@ def check_name(name: str, what: str, where: str | None = None) -> None:
         )
     if len(name) > MAX_LENGTH:
         raise ModelError(
-            f"the {what} {name[:20]!r}... has {len(name)} characters, more than {MAX_LENGTH}",
+            f"the {what} {name[:20]!r}... has {len(name)} characters; at most {MAX_LENGTH} are possible",
             where=where,
-            fix="shorten the name, which files also have",
+            fix="shorten the name, because files have this name too",
         )
 
 
@@ -131,7 +131,7 @@ def finalize(value: Any) -> Any:
     """
     if isinstance(value, str) and not isinstance(value, Quoted) and not _HARMLESS.fullmatch(value):
         raise ModelError(
-            f"the text {value!r} cannot be written in generated code",
+            f"generated code cannot contain the text {value!r}",
             fix="use letters, digits and underscores",
         )
     return value

@@ -169,7 +169,7 @@ def _write(root: Path, target: Path, file: Rendered, before: str | None, merge: 
     path = root / file.path
     if not _is_own(root, file.path) or (os.path.lexists(path) and not _is_file(path)):
         raise UsageError(
-            "is not a file of the package: it is a folder or a link, or is inside a link",
+            "the package needs a file here, but this is a folder, a link, or inside a link",
             where=str(target / file.path),
             fix="move the file to another folder",
         )

@@ -158,15 +158,15 @@ def _core_notices(opdef: OpDef, core: Core, allowed: Allowed) -> Iterator[str]:
     for param in opdef.params.values():
         text = any(dtype.kind == "string" for dtype in allowed(opdef, param, "param", core))
         if not param.mandatory and (text or not param.is_scalar or param.default is None):
-            what = "a string" if text else "a tensor" if not param.is_scalar else "without a default"
-            yield f"parameter {param.name!r} is {what}, so each model must set it"
+            what = "is a string" if text else "is a tensor" if not param.is_scalar else "has no default"
+            yield f"parameter {param.name!r} {what}, so each model must set this parameter"
 
 
 def _types(kind: str, tensor: TensorDef, core: Core, dtypes: Sequence[DType]) -> Iterator[str]:
     other = [dtype.name for dtype in dtypes if dtype.name not in _TAKEN[core.group]]
     if other:
         taken = ", ".join(sorted(_TAKEN[core.group] - {"uint8", "uint16"}))
-        yield f"{kind} {tensor.name!r} is {' or '.join(other)}, and activations there are {taken}"
+        yield f"{kind} {tensor.name!r} is {' or '.join(other)}, but activations on this core are {taken}"
 
 
 @dataclass(frozen=True, slots=True)

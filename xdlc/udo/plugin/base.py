@@ -54,7 +54,7 @@ class Attributes(Mapping[str, Any]):
             raise KeyError(name)
         if len(paths) > 1:
             fix = f"write {paths[0]}, for example"
-            raise UsageError(f"message {name!r} may be {' or '.join(paths)}", fix=fix)
+            raise UsageError(f"message {name!r} is ambiguous: {' or '.join(paths)}", fix=fix)
         start = f"{paths[0]}."
         inner = {path[len(start) :]: value for path, value in self._values.items() if path.startswith(start)}
         parts: dict[str, dict[str, Any]] = {}
@@ -88,8 +88,8 @@ class Attributes(Mapping[str, Any]):
             return str(name)
         found = attributes_named(str(name), self._values)
         if len(found) > 1:
-            fix = f"write {found[0]}, for example, or declare the parameter with it as source"
-            raise UsageError(f"attribute {name!r} may be {' or '.join(found)}", fix=fix)
+            fix = f"write {found[0]}, for example, or declare the parameter with source={found[0]!r}"
+            raise UsageError(f"attribute {name!r} is ambiguous: {' or '.join(found)}", fix=fix)
         return found[0] if found else None
 
     def need(self, name: str) -> Any:
@@ -99,7 +99,7 @@ class Attributes(Mapping[str, Any]):
             UsageError: If the node does not have it.
         """
         if name not in self:
-            fix = nearest_names(name, self._values) or "set it in the model"
+            fix = nearest_names(name, self._values) or "set the attribute in the model"
             raise UsageError(f"attribute {name!r} is missing", fix=fix)
         return self[name]
 

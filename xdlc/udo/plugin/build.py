@@ -101,8 +101,8 @@ def _matched(pattern: Pattern, values: Sequence[Any], what: str) -> list[Any]:
         if isinstance(item, list):
             if not isinstance(value, (tuple, list)):
                 raise UsageError(
-                    f"argument {place} is a group of {len(item)}, but the value is {value!r}",
-                    fix="give a tuple",
+                    f"argument {place} is a group of {len(item)} values, but its value is {value!r}",
+                    fix=f"give a tuple of {len(item)} values",
                 )
             row += _matched(item, value, f"items of argument {place}")
         else:
@@ -227,7 +227,7 @@ def compile_c(
     if isinstance(flags, str):
         raise UsageError(f"flags is the string {flags!r}", fix=f"write flags=({flags!r},)")
     if timeout <= 0:
-        raise UsageError(f"timeout is {timeout:g} s", fix="give a time above 0")
+        raise UsageError(f"timeout is {timeout:g} s", fix="give seconds above 0")
     letters, row = flattened(arguments, values)
     file, text, folder = _source(source)
     files: dict[str, str | bytes] = {file: text, "xdlc_entry.h": _PROTOTYPE.format(entry=entry)}
@@ -263,7 +263,7 @@ def _source(source: str | Path) -> tuple[str, bytes, Path | None]:
     if len(text) > MAX_SOURCE:
         raise UsageError(f"is larger than {MAX_SOURCE >> 20} MiB", where=str(source), fix="name a C file")
     if source.suffix != ".c" or source.name == PACKED or not _FILE.fullmatch(source.name):
-        raise UsageError("is not named like a C file", where=str(source), fix="use a name like kernel.c")
+        raise UsageError("the name is not a C file's name", where=str(source), fix="use a name like kernel.c")
     return source.name, text, source.resolve().parent
 
 

@@ -76,7 +76,7 @@ def plugin_op(plugin: type[Plugin], notify: Callable[[str], None] | None = None,
     """
     op, hooks = plugin_hooks(plugin, notify)
     notes = [*_dropped(plugin, hooks)] + [
-        f"plugin {plugin.__name__} has {name!r}, which nothing uses: did you mean {meant!r}?"
+        f"plugin {plugin.__name__} has {name!r}, which xdlc ignores: did you mean {meant!r}?"
         for name, meant in _mistyped(plugin)
     ]
     if origin:
@@ -125,8 +125,8 @@ def _dropped(plugin: type[Plugin], hooks: PluginHooks) -> Iterator[str]:
     if not isinstance(formats, dict) and weights and len(formats) == weights + len(QUANTIZED):
         yield (
             f"plugin {plugin.__name__}: xdlc ignores the last {len(QUANTIZED)} of "
-            f"{len(formats)} weight_formats, which are for constants of quantization: xdlc keeps encodings "
-            "in the tensors"
+            f"{len(formats)} weight_formats: they are for constants of quantization, which xdlc stores as "
+            "encodings"
         )
 
 
@@ -164,7 +164,7 @@ def _clash(first: Udo, second: Udo) -> str:
     types = sorted(set(first.source_types) & set(second.source_types))
     frameworks = sorted(set(first.frameworks) & set(second.frameworks))
     if types and frameworks and (first.domain == second.domain or None in (first.domain, second.domain)):
-        return f"{sources} are both bound to {types[0]} of {frameworks[0]}"
+        return f"{sources} both convert {types[0]} of {frameworks[0]}"
     return ""
 
 

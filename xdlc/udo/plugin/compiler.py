@@ -137,8 +137,8 @@ def compile_library(
         library = folder / "kernel.so"
         if library.stat().st_size > MAX_BINARY:
             raise UsageError(
-                f"the kernel has {library.stat().st_size} bytes, more than {MAX_BINARY}",
-                fix="pass tables as static inputs instead of compiling them",
+                f"the kernel has {library.stat().st_size} bytes; xdlc supports at most {MAX_BINARY}",
+                fix="pass large tables as static inputs instead of C source",
             )
         return library.read_bytes(), warned
 

@@ -125,7 +125,9 @@ def _signature(
     if plugin.config:
         given = [what for what in ("inputs", "outputs", "params") if getattr(plugin, what)]
         if given:
-            raise UsageError(f"{given[0]} excludes config", fix="omit config, or this attribute")
+            raise UsageError(
+                f"the plugin has config and {given[0]}, which exclude each other", fix="omit one attribute"
+            )
         return _configured(_beside(plugin.config, file), package, name)
     inputs = _tensors(plugin.inputs, Input, "inputs") or (builtin.inputs if builtin else ())
     outputs = _tensors(plugin.outputs, Output, "outputs") or (builtin.outputs if builtin else ())
@@ -138,7 +140,7 @@ def _signature(
     for tensor in (*inputs, *outputs):
         if not tensor.dtypes:
             raise UsageError(
-                f"{tensor.name} of {name} has no type that a model's tensor can have",
+                f"{tensor.name} of {name} has no data type that tensors support",
                 fix="declare inputs and outputs with their dtypes",
             )
     return inputs, outputs, kinds, None
@@ -163,9 +165,9 @@ def _configured(
     if (package, name) not in ops:
         names = [f"{owner}::{op}" for owner, op in ops]
         raise UsageError(
-            f"has no {package}::{name}",
+            f"the configuration has no {package}::{name}",
             where=str(path),
-            fix=nearest_names(f"{package}::{name}", names) or f"it has {', '.join(names) or 'no ops'}",
+            fix=nearest_names(f"{package}::{name}", names) or f"use one of {', '.join(names) or 'no ops'}",
         )
     collection, definition = ops[package, name]
     return (
@@ -194,7 +196,7 @@ def _with_layout(tensor: TensorDef, chosen: Format) -> TensorDef:
     if tensor.layout not in ("", "UNDEFINED", chosen.layout):
         raise UsageError(
             f"{tensor.name} has layout {tensor.layout}, but format {chosen.name} needs {chosen.layout}",
-            fix="leave the layout to the format",
+            fix="omit the layout: the format sets the layout",
         )
     return replace(tensor, layout=chosen.layout)
 
@@ -232,7 +234,7 @@ def _package(plugin: Plugin) -> str:
     package = plugin.package
     if package in BUILT_IN_PACKAGES:
         raise UsageError(
-            f"package {package!r} holds built-in operations, so a plugin cannot use it",
+            f"package {package!r} has built-in operations, so a plugin cannot use this package",
             fix="set package to a name of your own",
         )
     if not isinstance(package, str) or not _PACKAGE.fullmatch(package):
@@ -255,9 +257,13 @@ def _tensors(given: object, kind: type[DeclaredTensor], what: str) -> tuple[Tens
         if tensor.name in names[:place]:
             raise UsageError(f"two {what} are named {tensor.name!r}", fix="use different names")
         if tensor.repeated and place != len(tensors) - 1:
-            raise UsageError(f"{tensor.name} is repeated, but not the last of {what}", fix="put it last")
+            raise UsageError(
+                f"{tensor.name} is repeated, but not the last of {what}", fix="move this tensor to the end"
+            )
         if tensor.mandatory and not all(earlier.mandatory for earlier in tensors[:place]):
-            raise UsageError(f"{tensor.name} is mandatory, but not in front", fix=f"put optional {what} last")
+            raise UsageError(
+                f"{tensor.name} is mandatory, but follows an optional tensor", fix=f"put optional {what} last"
+            )
     return tensors
 
 
@@ -269,7 +275,9 @@ def _kinds(params: object) -> dict[str, Kind]:
             raise UsageError(f"{name!r} is not a parameter name", fix="use letters, digits and underscores")
         if not isinstance(kind, Kind):
             hint = f"write {kind.__name__}()" if isinstance(kind, type) and issubclass(kind, Kind) else None
-            raise UsageError(f"parameter {name} is {kind!r}", fix=hint or "give it a kind, like Int(0)")
+            raise UsageError(
+                f"parameter {name} is {kind!r}", fix=hint or "give the parameter a kind, like Int(0)"
+            )
     return dict(params)
 
 
@@ -301,7 +309,9 @@ def _definition(
     params |= {key: kind.definition(key) for key, kind in kinds.items() if key not in params}
     for added in (param for weight in moved for param in weight_params(weight)):
         if added.name in params:
-            raise UsageError(f"parameter {added.name} has the name of a stored weight", fix="rename it")
+            raise UsageError(
+                f"parameter {added.name} has the name of a stored weight", fix="rename the parameter"
+            )
         params[added.name] = added
     if base is not None:
         return replace(base, inputs=inputs, outputs=outputs, params=params)

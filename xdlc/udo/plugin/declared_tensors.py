@@ -86,7 +86,7 @@ def tensor_def(given: object, kind: type[DeclaredTensor]) -> TensorDef:
     if any(dtype.kind == "string" for dtype in dtypes):
         raise UsageError(
             f"{name} is a tensor of strings, which models cannot hold",
-            fix="make it a parameter of kind Strs",
+            fix="declare a parameter of kind Strs instead",
         )
     return TensorDef(
         name,
@@ -224,6 +224,6 @@ def reduced(spec: TensorSpec | None, axes: Sequence[int] | None = None, *, keep:
 def _there(spec: TensorSpec | None) -> TensorSpec:
     if spec is None:
         raise UsageError(
-            "the shape is the shape of an omitted input", fix="use another input, or return None"
+            "the output has the shape of an omitted input", fix="use another input, or return None"
         )
     return spec

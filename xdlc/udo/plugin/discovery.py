@@ -127,7 +127,8 @@ def _import(module: str, name: str) -> ModuleType:
             spec = None
         if spec is None:
             raise UsageError(
-                f"there is no module {module!r}", fix="install it, or name a file: path/to/file.py:Class"
+                f"there is no module {module!r}",
+                fix="install the module, or name a file: path/to/file.py:Class",
             )
         return importlib.import_module(module)
 
@@ -135,7 +136,7 @@ def _import(module: str, name: str) -> ModuleType:
 def _all(module: ModuleType, name: str) -> list[type[Plugin]]:
     found = _defined(module)
     if not found:
-        raise UsageError("defines no plugin", where=name, fix="derive a class from xdlc.udo.Plugin")
+        raise UsageError("the file defines no plugin", where=name, fix="derive a class from xdlc.udo.Plugin")
     return found
 
 

@@ -298,7 +298,7 @@ def weight_formats(plugin: Plugin, inputs: Sequence[TensorDef]) -> dict[str, For
             if name not in names:
                 raise UsageError(
                     f"weight_formats names {name!r}, which is not an input",
-                    fix=nearest_names(str(name), names) or f"use names out of {', '.join(names)}",
+                    fix=nearest_names(str(name), names) or f"use names of {', '.join(names)}",
                 )
         return {name: find_format(format_name) for name, format_name in stated.items()}
     if isinstance(stated, str) or not isinstance(stated, Sequence):

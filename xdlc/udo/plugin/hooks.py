@@ -91,7 +91,7 @@ class PluginHooks:
         kinds = self.declaration.kinds
         for name in stated:
             if name not in kinds:
-                fix = nearest_names(name, kinds) or "declare it in params"
+                fix = nearest_names(name, kinds) or "declare the parameter in params"
                 raise UsageError(f"there is no parameter {name!r}", fix=fix)
         values: Values = {}
         for name, kind in kinds.items():
@@ -104,7 +104,7 @@ class PluginHooks:
                     raise
             elif kind.default is REQUIRED:
                 raise UsageError(
-                    f"parameter {name!r} is missing", fix="set it in the model, or declare a default"
+                    f"parameter {name!r} is missing", fix="set it in the model, or declare default="
                 )
             elif kind.default is not None:
                 values[name] = kind.default
@@ -117,8 +117,8 @@ class PluginHooks:
             why = " (graphs and similar values cannot be parameters)" if unformed else ""
             own = overrides(self.plugin, "parse_params")
             raise UsageError(
-                f"nothing reads attribute{'s' * (len(unread) > 1)} {', '.join(map(repr, unread))}{why}",
-                fix="read it in parse_params" if own else "declare a parameter for it in params",
+                f"the plugin ignores attribute{'s' * (len(unread) > 1)} {', '.join(map(repr, unread))}{why}",
+                fix="read the attribute in parse_params" if own else "declare a parameter in params",
             )
 
     def infer_shape_and_type(self, op: OpView) -> tuple[TensorSpec, ...] | None:
@@ -144,7 +144,7 @@ class PluginHooks:
             if op.outputs and len(specs) != len(op.outputs):
                 raise UsageError(
                     f"returned {len(specs)} outputs instead of {len(op.outputs)}",
-                    fix="return one TensorSpec for each",
+                    fix="return one TensorSpec for each output",
                 )
             for place, spec in enumerate(specs):
                 bad = [dim for dim in spec.shape if dim is not None and not _is_extent(dim)]
@@ -168,7 +168,7 @@ class PluginHooks:
         if self._notify is not None and not self._is_noted:
             self._is_noted = True
             fix = f"give the plugin's file with {spell('udo_package_path')}"
-            self._notify(f"plugin {self.name}: numba compiles its kernel on the machine that runs it: {fix}")
+            self._notify(f"plugin {self.name}: numba compiles the kernel where you run the model: {fix}")
         return None
 
     def built(self, op: OpView) -> Any:
@@ -240,8 +240,8 @@ class PluginHooks:
                 continue
             if spec.data is None:
                 raise UsageError(
-                    f"input {tensor.name!r} has weight format {format.name}, but the model computes it",
-                    fix="omit it in weight_formats, or return False in accepts for these nodes",
+                    f"input {tensor.name!r} has weight format {format.name}, but the model computes the data",
+                    fix="omit the input in weight_formats, or return False in accepts for these nodes",
                 )
             values[f"{tensor.name}_format"] = format.name
             values[f"{tensor.name}_shape"] = [int(dim) for dim in spec.data.shape]
@@ -292,7 +292,7 @@ def open_output(place: int, format: Format) -> UsageError:
     """Return the error of an output that has a format and an open shape."""
     return UsageError(
         f"output {place} has dynamic dimensions, but format {format.name} needs fixed dimensions",
-        fix="bind the dynamic dimensions of the model's inputs, or use format ND",
+        fix="set the dimensions of the model's inputs, or use format ND",
     )
 
 

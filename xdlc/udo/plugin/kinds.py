@@ -67,7 +67,7 @@ class Kind(ABC):
         self.description = description
         if self.dtype.kind not in self.allowed:
             raise UsageError(
-                f"{type(self).__name__} has no form as {self.dtype.name}",
+                f"{type(self).__name__} does not support data type {self.dtype.name}",
                 fix=f"use a type of kind {' or '.join(self.allowed)}",
             )
         if default is not REQUIRED and default is not None:
@@ -343,7 +343,10 @@ class Enum(Kind):
         description: str = "",
     ) -> None:
         if not names or len(set(names)) != len(names):
-            raise UsageError(f"names of an enumeration are {list(names)}", fix="give each name once")
+            raise UsageError(
+                f"an enumeration has the names {list(names)}",
+                fix="give at least one name, and each name once",
+            )
         bad = [name for name in names if not isinstance(name, str) or not name.isidentifier()]
         if bad:
             raise UsageError(
@@ -351,7 +354,10 @@ class Enum(Kind):
             )
         unknown = sorted(set((numbers or {}).values()) - set(names))
         if unknown:
-            raise UsageError(f"numbers have {unknown[0]!r}", fix=f"use one of {', '.join(names)}")
+            raise UsageError(
+                f"numbers name {unknown[0]!r}, which the enumeration lacks",
+                fix=f"use one of {', '.join(names)}",
+            )
         self.names = names
         self._of_number = enum_map(dict(enumerate(names)) if numbers is None else numbers)
         super().__init__(default, source=source, description=description)
