@@ -57,10 +57,10 @@ def test_the_tool_for_all_frameworks(folder: Path) -> None:
     ("words", "code", "problem", "fix"),
     [
         ("-i net.prototxt", 3, "layer 'c' (Convolution, line 2)", "--weights"),
-        ("-i net.caffemodel", 3, "is weights of a Caffe net", "NET.prototxt --weights net.caffemodel"),
+        ("-i net.caffemodel", 3, "contains weights of a Caffe net", "NET.prototxt --weights net.caffemodel"),
         ("-i net.caffemodel -b net.prototxt", 2, "swapped", "--input net.prototxt"),
-        ("-i net.prototxt -b net.prototxt", 2, "is a text", "--weights"),
-        ("-i net.prototxt -b none", 8, "none: cannot be read", "check the path"),
+        ("-i net.prototxt -b net.prototxt", 2, "contains text, not weights", "--weights"),
+        ("-i net.prototxt -b none", 8, "none: the file cannot be read", "check the path"),
         ("-i net.prototxt -b net.caffemodel -o net.prototxt", 2, "replace the input", "another output"),
         ("-i net.prototxt -b net.caffemodel --dlc net.caffemodel", 2, "replace the input", "another output"),
         ("-i net.prototxt -b net.caffemodel -o /dev/full", 8, "not a regular file", "name a file"),

@@ -83,7 +83,7 @@ def test_all_formats_are_written(models: Any, listing: Path) -> None:
         assert xdlc.container.describe(made).version == version
     for version in ("2.0", "3"):
         result = invoke(onnx_to_dlc, "-i", source, "--dlc-version", version, code=2)
-        assert f"--dlc-version: cannot write format '{version}'" in result.stderr
+        assert f"--dlc-version: xdlc cannot write format '{version}'" in result.stderr
         assert "fix: write format 4.1, or 4.0" in result.stderr
     for version in ("3", "3.0"):
         target = models.folder / "old.dlc"

@@ -139,7 +139,7 @@ def test_equal_weights_are_stored_once():
         (SHARED | {"htp.shared.weights.<h>": raw_data(b"other")}, "the model already has this record"),
         (
             SHARED | {"htp.metadata.shared_weights.<g>_metadata": raw_data(b"")},
-            "the cache needs these weights, but",
+            "describes weights that the file",
         ),
     ],
 )

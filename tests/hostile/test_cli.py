@@ -87,7 +87,7 @@ def test_not_an_onnx_file(tmp_path: Path, content: bytes) -> None:
 
 def test_missing_model(tmp_path: Path) -> None:
     done = call("xconv-onnx-to-dlc", "-i", tmp_path / "none.onnx")
-    refused(done, "none.onnx: cannot be read: No such file or directory", code=8)
+    refused(done, "none.onnx: the file cannot be read: No such file or directory", code=8)
     only(tmp_path)
 
 
@@ -242,7 +242,9 @@ def test_layers_of_format_3_that_are_not_known_are_refused_in_one_sentence(tmp_p
         ["xdlc-graph-prepare", "--input_dlc", path, "--htp_socs", "sm8650"],
         ["xdlc-to-onnx", "--input_dlc", path],
     ):
-        message = refused(call(*words), "old.dlc: layer 'relu' (Neuron): has no attribute 'type'", code=4)
+        message = refused(
+            call(*words), "old.dlc: layer 'relu' (Neuron): the layer has no attribute 'type'", code=4
+        )
         assert len(message.splitlines()) == 2
     for verb in (
         lambda: xdlc.run(path, {}),
@@ -328,7 +330,9 @@ def test_results_are_whole_or_absent(models: Any) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (8, 8))
 
     folder, words = run_words(models, "y")
-    refused(call_process("xdlc-net-run", *words, preexec_fn=limit), "y.raw: cannot be written", code=8)
+    refused(
+        call_process("xdlc-net-run", *words, preexec_fn=limit), "y.raw: the file cannot be written", code=8
+    )
     assert not (folder / "out").exists()
 
 
@@ -410,7 +414,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_disk_full(models: Any, small_disk: Path) -> None:
     model = big_model(models, 4)
     done = call("xconv-onnx-to-dlc", "-i", model, "-o", small_disk / "big.dlc")
-    refused(done, "big.dlc: cannot be written: No space left on device", code=8)
+    refused(done, "big.dlc: the file cannot be written: No space left on device", code=8)
     only(small_disk)
 
 
@@ -425,7 +429,7 @@ def test_file_size_limit(models: Any) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
 
     done = call_process("xconv-onnx-to-dlc", "-i", model, preexec_fn=limit)
-    refused(done, "big.dlc: cannot be written: File too large", code=8)
+    refused(done, "big.dlc: the file cannot be written: File too large", code=8)
     only(models.folder, "big.onnx")
 
 

@@ -217,8 +217,8 @@ def test_all_wrong_files_are_listed_with_their_lines(tmp_path: Path) -> None:
         read_input_list(path, graph(Tensor("x", (1, 2), FLOAT32)))
     text = str(caught.value)
     assert f"{path}:2: {short} has 4 bytes, but input 'x' needs 8 (1x2 of float32)" in text
-    assert f"{path}:4: {tmp_path / 'missing.raw'} cannot be read: No such file or directory" in text
-    assert f"{path}:5: {tmp_path} cannot be read: Is a directory" in text
+    assert f"{path}:4: {tmp_path / 'missing.raw'}: the file cannot be read: No such file or directory" in text
+    assert f"{path}:5: {tmp_path}: the file cannot be read: Is a directory" in text
     assert f"{path}:6: the model has no input 'z'" in text
 
 
@@ -229,7 +229,7 @@ def test_wrong_npy(tmp_path: Path) -> None:
     with pytest.raises(ProblemList) as caught:
         read_input_list(path, graph(Tensor("x", (2,), FLOAT32)))
     assert "has shape [3] (float64)" in str(caught.value)
-    assert "b.npy cannot be read" in str(caught.value)
+    assert "b.npy: cannot be read" in str(caught.value)
 
 
 def test_inputs_must_be_named_and_complete(tmp_path: Path) -> None:

@@ -271,7 +271,7 @@ class FilePath(click.Path):
         try:
             checked_path(value)
         except StorageError as error:
-            self.fail(f"the path {error.problem}", param, ctx)
+            self.fail(error.problem, param, ctx)
         return super().convert(value, param, ctx)
 
 

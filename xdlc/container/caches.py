@@ -220,9 +220,7 @@ def _add_shared(model: Model, cache: str, shared: Mapping[str, TensorData]) -> N
             relations[DESCRIPTION.format(name.removeprefix(WEIGHTS))] = [name]
     unknown = [name for name in shared if not name.startswith(WEIGHTS) and name not in relations]
     if unknown:
-        raise ContainerError(
-            "the cache needs these weights, but the file has no such record", where=f"record {unknown[0]!r}"
-        )
+        raise ContainerError("describes weights that the file does not have", where=f"record {unknown[0]!r}")
     model.records.update(shared)
     listed = model.metadata.get("relations", [])
     known = {item.get("parentRecordName") for item in listed}

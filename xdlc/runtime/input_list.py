@@ -386,7 +386,7 @@ def _size(path: Path, where: str) -> int:
         near = next((folder for folder in folders if os.path.isfile(folder / path)), None)
         fix = FIX_PATH if near is None else f"run the tool in {near}, where the path starts"
         code = "XD803" if isinstance(error.__cause__, FileNotFoundError) else "XD801"
-        raise StorageError(f"{path} {error.problem}", where=where, fix=fix, code=code) from error
+        raise StorageError(f"{path}: {error.problem}", where=where, fix=fix, code=code) from error
 
 
 def _checked(path: Path, tensor: Tensor, native: bool, where: str) -> InputFile:
@@ -435,7 +435,7 @@ def _checked_npy(path: Path, tensor: Tensor, native: bool, where: str) -> InputF
     try:
         array = array_files.load(path)
     except StorageError as error:
-        error.problem, error.where = f"{path} {error.problem}", where
+        error.problem, error.where = f"{path}: {error.problem}", where
         raise
     shape = array_files.of_array(array.shape, tensor)
     if shape is None or array.dtype.kind not in "biuf":

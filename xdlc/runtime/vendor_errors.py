@@ -28,7 +28,7 @@ _NUMBER = re.compile(
 _SNPE = re.compile(r"error_code=(\d{1,6});(?: *error_message=([^;]*))?.*error_component=")
 _RESHAPE = "insert a Reshape before and after the op"
 _RECONVERT = "convert the model again: its shapes contradict each other"
-_DEFINITION = "correct the op by its definition; xdlc info --ops shows the op in the model"
+_DEFINITION = "correct the op by its definition; `xdlc info --ops` shows the op in the model"
 _SIZE = "{tensor} has size {found} along axis {axis}, but the other operands require {wanted}"
 _PLACE = r"^(?:Incorrect )?(?P<side>Out|In)(?:put)?[\[ ](?P<index>\d+)[\] ].*"
 

@@ -44,7 +44,7 @@ RADIUS = '"name": "radius", "data_type": "INT_32", "default": 1'
 TAPS = '"default": [[1, 2], [3, 4]]'
 
 BAD = [
-    ("array at the top", GOOD, "[]", "", "a configuration must be an object, found an array"),
+    ("array at the top", GOOD, "[]", "", "a configuration must be an object, but is an array"),
     ("no package", GOOD, "{}", "", "has no package"),
     ("package is an array", GOOD, '{\n"P": []}', "P", "package 'P' must be an object, found an array"),
     ("no braces of a package", GOOD, '{"Operators":\n[]}', "Operators", "must be inside a package"),

@@ -110,7 +110,7 @@ def match(model: Model, overrides: Overrides, missing: str) -> Matching:
         if reals:
             continue
         if tensors:
-            result.left[name] = "the tensor holds no float values"
+            result.left[name] = "is for a tensor without float values"
         elif name in gone or modules.knows(name):
             result.left[name] = INSIDE
         else:

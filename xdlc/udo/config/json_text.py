@@ -109,8 +109,8 @@ def parse(content: bytes, where: str, notices: list[str] | None = None) -> Node:
         >>> print(parse(b'{"a": 1,\n "a": [2,\n]}', "c.json"))
         Traceback (most recent call last):
             ...
-        xdlc.errors.ModelError: c.json: a: the object has several members of this name
-          fix: keep one, or rename others
+        xdlc.errors.ModelError: c.json: a: the object has several members with this name
+          fix: keep one member, or rename the others
     """
     text = _decoded(content, where).removeprefix("\ufeff")
     found = notices if notices is not None else []
@@ -202,7 +202,9 @@ def _check(node: Node, scope: Scope, depth: int, numbers: Iterator[int]) -> None
             raise Stop
         for name in value.repeated if isinstance(value, _Object) else ():
             path = joined(node.path, name)
-            scope.report(path, "the object has several members with this name", "keep or rename the members")
+            scope.report(
+                path, "the object has several members with this name", "keep one member, or rename the others"
+            )
         if isinstance(value, list):
             for item in node.items():
                 _check(item, scope, depth + 1, numbers)
