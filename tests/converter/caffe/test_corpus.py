@@ -101,7 +101,7 @@ def test_a_net_without_its_weights_is_refused(corpus: Path, name: str) -> None:
         xdlc.convert(next(folder.glob("*.prototxt")), notify=lambda _: None, **options)
     for problem in each_problem(caught.value):
         assert "line " in str(problem.where)
-        assert "weights" in problem.problem
+        assert "weight" in problem.problem
         assert problem.fix
 
 

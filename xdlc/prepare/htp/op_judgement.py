@@ -353,6 +353,18 @@ def _chunks(parts: Sequence[Segment], most: float) -> Iterator[list[Segment]]:
         yield chunk
 
 
+def _as_float16(array: Array) -> Array:
+    """Return floats as HTP reads them: float16, saturated.
+
+    Example:
+        >>> _as_float16([1e6, -float("inf"), 0.1]).tolist()
+        [65504.0, -65504.0, 0.0999755859375]
+    """
+    import numpy as np
+
+    return np.clip(array, -HIGHEST, HIGHEST).astype(np.float16).astype(np.float32)
+
+
 def _judge_chunk(ran: Ran, host: HostEngine, parts: Sequence[Segment], until: float, timeout: float) -> bool:
     """Compare parts of a graph apart; return whether they ran.
 
@@ -375,7 +387,7 @@ def _judge_chunk(ran: Ran, host: HostEngine, parts: Sequence[Segment], until: fl
         return False
     for name, entry in entries.items():
         array = np.asarray(values[name])
-        fed[entry] = array.astype(np.float16).astype(np.float32) if array.dtype.kind == "f" else array
+        fed[entry] = _as_float16(array) if array.dtype.kind == "f" else array
     small = Model({alone.name: alone})
     left = max(until - time.monotonic(), 0.01)
     try:

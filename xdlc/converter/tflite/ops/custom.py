@@ -21,7 +21,7 @@ _PADDINGS = {1: "SAME", 2: "VALID"}
 @handler("DISPATCH_OP", "NPU_OP", wraps=False)
 def _compiled(node: Node, g: Operators) -> Value:
     raise node.problem(
-        "the operator contains code for a certain chip, which xdlc does not support",
+        "the operator contains code compiled for a chip, which xdlc does not support",
         "convert the .tflite file before compilation",
     )
 
