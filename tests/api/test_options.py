@@ -98,7 +98,7 @@ def test_shapes_and_examples_stand_in_one_place_in_both_verbs(models: Any) -> No
     assert xdlc.convert(path, shapes).main.inputs[0].shape == shapes["x"]
     with pytest.raises(UsageError, match="example_inputs is the string 'sm8650'") as caught:
         xdlc.check(path, "sm8650")
-    assert caught.value.fix == "give target='sm8650'"
+    assert caught.value.fix == "to name a SoC, pass target='sm8650'"
     for verb in (xdlc.check, xdlc.convert):
         with pytest.raises(UsageError, match="input_dims is of type tuple"):
             verb(path, input_dims=(np.zeros(3),))

@@ -81,6 +81,7 @@ def compare(
     Raises:
         UsageError: If no model is a DLC, samples are missing, or the models differ in their outputs.
         BackendError: If an engine fails.
+        ContainerError: If a DLC is damaged.
         StorageError: If a file cannot be read.
     """
     from xdlc.compare.engines import HostEngine, HtpEngine

@@ -108,7 +108,8 @@ def check(
     """
     if isinstance(example_inputs, str):
         raise UsageError(
-            f"example_inputs is the string {example_inputs!r}", fix=f"give target={example_inputs!r}"
+            f"example_inputs is the string {example_inputs!r}, not inputs",
+            fix=f"to name a SoC, pass target={example_inputs!r}",
         )
     from xdlc.converter.checking import check as check_model
 

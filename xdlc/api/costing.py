@@ -45,6 +45,8 @@ def cost(
         UsageError: If xdlc does not know a SoC, a SoC has less VTCM, or you name sizes without a SoC.
         ConstraintError: If a SoC has no HTP, or HTP refuses an op.
         BackendError: If the vendor's package is missing, or its compiler refuses the model for all SoCs.
+        ContainerError: If the DLC is damaged.
+        StorageError: If the DLC cannot be read.
     """
     from xdlc.cost.report import CostReport
     from xdlc.cost.static import static_cost

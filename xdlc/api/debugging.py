@@ -43,6 +43,7 @@ def debug(
     Raises:
         UsageError: If xdlc does not know an engine, or an engine is not installed or does not fit the model.
         BackendError: If an engine fails.
+        ContainerError: If a DLC is damaged.
         StorageError: If a file cannot be read.
     """
     from xdlc.compare.engines import HtpEngine, computed

@@ -146,7 +146,7 @@ class Session:
     Raises:
         UsageError: If xdlc does not know the runtime, or the runtime does not have an option.
         UnsupportedOp: If the host cannot run an op, or a UDO has no kernel.
-        ContainerError: If the record with the HTA sections is missing or damaged (aip).
+        ContainerError: If the DLC is damaged, or has no HTA sections (aip).
         ConstraintError: If HTP refuses an op (htp).
         BackendError: If the engine is missing or fails.
         StorageError: If the DLC cannot be read.

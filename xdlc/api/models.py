@@ -151,7 +151,8 @@ def export_encodings(model: Model | PathLike, path: PathLike, version: str = "1.
 
     Raises:
         UsageError: If xdlc does not know the version, or a file of this version cannot store an encoding.
-        StorageError: If the file cannot be written.
+        ContainerError: If the DLC is damaged.
+        StorageError: If the DLC cannot be read, or the file cannot be written.
     """
     from xdlc.quant.overrides import save_encodings
 

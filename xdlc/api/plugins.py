@@ -121,8 +121,8 @@ def check_plugin(
         if name not in inputs:
             raise UsageError(f"the model has no input {name!r}", fix=choice(name, inputs))
         if min(shape, default=0) < 0 or math.prod(shape) > _MOST_ELEMENTS:
-            fix = f"pass positive dimensions with at most {_MOST_ELEMENTS} elements"
-            raise UsageError(f"{list(shape)} is not a shape of {name!r}", fix=fix)
+            fix = f"pass dimensions of 0 or more, with at most {_MOST_ELEMENTS} elements"
+            raise UsageError(f"the shape {list(shape)} of input {name!r} is not valid", fix=fix)
     rng, fixed = numpy.random.default_rng(seed), dict(attributes or {})
     lists = {
         kind.source or key

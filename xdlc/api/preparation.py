@@ -63,6 +63,7 @@ def quantize(
         ModelError: If weights or activations are NaN or infinite.
         ConstraintError: If the target does not support the widths of an op, or an output is below
             ``fail_below``.
+        ContainerError: If the DLC is damaged.
         StorageError: If a file cannot be read or written.
     """
     from xdlc.quant import quantize as quantize_model
@@ -360,6 +361,8 @@ def prepare_hta(
     Raises:
         UsageError: If the ranges or an option are not valid, or the SoC has no HTA.
         ConstraintError: If the model is not quantized.
+        ContainerError: If the DLC is damaged.
+        StorageError: If the DLC cannot be read.
     """
     from xdlc.prepare.hta import prepare as prepare_sections
 
@@ -400,6 +403,8 @@ def verdicts(
     Raises:
         UsageError: If xdlc does not know the SoC, an option or an output.
         ConstraintError: If the device has no HTP.
+        ContainerError: If the DLC is damaged.
+        StorageError: If the DLC cannot be read.
     """
     from xdlc.runtime.htp.cache_verdict import verdicts as verdicts_of
 

@@ -114,7 +114,7 @@ def read_fits(text: str) -> Fits:
     """
     content = json.loads(text)
     if content.pop("schema", None) != SCHEMA:
-        raise ValueError(f"it is not {SCHEMA}")
+        raise ValueError(f"the file does not have the schema {SCHEMA}")
     try:
         result = Fits(
             content.pop("source"), content.pop("build"), tuple(Fit(**fit) for fit in content.pop("fits"))

@@ -44,7 +44,7 @@ def _list(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
 def main(source: Path, target: Path | None, passes: tuple[str, ...]) -> None:
     """Apply graph passes to a DLC.
 
-    A pass rewrites a graph that then computes the same results. This tool runs only the passes that you name.
+    A pass rewrites a graph without changing its results. This tool runs only the passes that you name.
     xdlc convert and xdlc prepare run passes by themselves.
     """
     from xdlc import api

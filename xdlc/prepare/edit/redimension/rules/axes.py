@@ -142,8 +142,8 @@ def _check(op: Op, context: ResizeContext, source: Tensor, axes: list[int]) -> N
     changed = [axis for axis in axes if context.shape(source)[axis] != source.shape[axis]]
     if changed and places.is_static and places.numpy().any():
         raise ShapeError(
-            f"its positions are constants for an axis of {context.shape(source)[changed[0]]}, now "
-            f"{source.shape[changed[0]]}"
+            f"the op reads constant positions of an axis whose size changes from "
+            f"{context.shape(source)[changed[0]]} to {source.shape[changed[0]]}"
         )
 
 
