@@ -5,7 +5,7 @@ from xdlc.errors import ConstraintError, ProblemList, UsageError
 from xdlc.ir import ScaleOffset, b8, f32, static, u32
 from xdlc.ir.dtype import FLOAT32, UFIXED8, UFIXED16
 from xdlc.quant import quantize
-from xdlc.quant.capabilities import check_ops, check_options, supports
+from xdlc.quant.capabilities import check_ops, fit_options, supports
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import place
 from xdlc.quant.precision import Precision
@@ -67,7 +67,7 @@ def attention(net):
 )
 def test_options_that_a_generation_does_not_take(target, given, where, text):
     with pytest.raises(UsageError) as caught:
-        check_options(QuantOptions(target=target, **given), given)
+        fit_options(QuantOptions(target=target, **given), given)
     assert caught.value.where == where
     assert text in caught.value.problem
 
@@ -86,7 +86,7 @@ def test_options_that_a_generation_does_not_take(target, given, where, text):
     ],
 )
 def test_options_that_a_generation_takes(target, given):
-    assert check_options(QuantOptions(target=target, **given), given) == []
+    assert fit_options(QuantOptions(target=target, **given), given) == []
 
 
 def test_defaults_adapt_to_a_target_with_one_scale_per_weight(net):
@@ -102,7 +102,7 @@ def test_defaults_adapt_to_a_target_with_one_scale_per_weight(net):
 def test_every_soc_of_a_known_htp_takes_the_defaults():
     for soc in all_socs():
         if soc.has_htp:
-            check_options(QuantOptions(target=soc.name))
+            fit_options(QuantOptions(target=soc.name))
 
 
 def test_an_unknown_target_names_its_neighbours(net):
@@ -266,7 +266,7 @@ def test_what_preparing_will_refuse_is_a_warning(net, target, kind, warned):
 def test_notes(net):
     _, model = conv(net)
     (note,) = checked(model, QuantOptions(weights_bitwidth=2))
-    assert note.endswith("so the CPU runs these ops: 'y_op'")
+    assert note.endswith("only this machine runs these ops: 'y_op'")
     assert checked(model, QuantOptions(weights_bitwidth=2, act_bitwidth=16)) == []
 
 

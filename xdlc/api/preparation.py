@@ -103,6 +103,8 @@ def prepare(
         UsageError: If xdlc does not know a SoC, an option, or a name in an option.
         BackendError: If the vendor's package is missing, or its compiler refuses the model.
         PrepareError: If compiling for some SoCs failed.  ``model`` of the error has the other SoCs' caches.
+        ContainerError: If the DLC is damaged.
+        StorageError: If the DLC cannot be read.
     """
     from xdlc.prepare.htp import prepare as prepare_htp
 
@@ -276,6 +278,8 @@ def preprocess(
     Raises:
         UsageError: If xdlc does not know a name or a value.
         ConstraintError: If a step does not fit the input's shape, layout or data type.
+        ContainerError: If the DLC is damaged.
+        StorageError: If the DLC cannot be read.
     """
     from xdlc.prepare.edit import edit
 

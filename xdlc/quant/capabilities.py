@@ -28,10 +28,10 @@ _NAMED = 5
 """Most ops that a note names."""
 
 
-def check_options(options: QuantOptions, stated: Container[str] = ()) -> list[str]:
-    """Refuse options that the target's DSP generation does not support.
+def fit_options(options: QuantOptions, stated: Container[str] = ()) -> list[str]:
+    """Fit defaults to the target's DSP generation; refuse options without support.
 
-    Defaults of the grain of weights change to what it supports.
+    A generation with one scale for each weight tensor changes the defaults per channel and per row.
 
     Args:
         options: The options.
@@ -176,14 +176,16 @@ def _kernelless(placement: Placement) -> list[str]:
     if not floats:
         return []
     kinds = ", ".join(dict.fromkeys(map(single_name, floats)))
-    return [f"xdlc keeps {len(floats)} op(s) in float, which have no kernel ({kinds}): {_listed(floats)}"]
+    return [
+        f"xdlc keeps {len(floats)} op(s) in float without fixed-point kernel ({kinds}): {_listed(floats)}"
+    ]
 
 
 def _host_only(placement: Placement, precision: Precision) -> list[str]:
     """Return notes on weights with widths that some generations of HTP lack."""
     notes = []
     for acts, bits, text in (
-        (8, 2, "HTP does not support 2-bit weights with 8-bit activations, so the CPU runs these ops"),
+        (8, 2, "HTP does not support 2-bit weights with 8-bit activations; only this machine runs these ops"),
         (16, 16, f"SoCs from SM8550 (v73) on support 16-bit weights; for an older SoC add {spell('target')}"),
     ):
         ops = [

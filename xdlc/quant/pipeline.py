@@ -19,7 +19,7 @@ from xdlc.quant.algorithms import Algorithm, Stage, find_algorithms
 from xdlc.quant.attention_masks import bound_masks, bounded_samples, find_masks
 from xdlc.quant.auto_range import choose
 from xdlc.quant.calibration.calibrate import Calibration, calibrated, measure_with
-from xdlc.quant.capabilities import check_ops, check_options, refused_by_target
+from xdlc.quant.capabilities import check_ops, fit_options, refused_by_target
 from xdlc.quant.engine import Engine, Evaluate, KernelSource, Metric, Paths, Step, checked
 from xdlc.quant.entry_graphs import (
     Entry,
@@ -152,7 +152,7 @@ def quantize(
         BackendError: If a kernel of a UDO fails.
     """
     asked = QuantOptions(**options)
-    adapted = check_options(asked, [name for name, value in options.items() if value is not None])
+    adapted = fit_options(asked, [name for name, value in options.items() if value is not None])
     check_kinds(model.main, asked.output_kind)
     dropped = 0
     if requantize:

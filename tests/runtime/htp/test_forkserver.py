@@ -137,7 +137,7 @@ def test_closing_ends_what_is_running_and_starts_nothing_more(server: ForkServer
     assert isinstance(sleeper.outcome, ChildDiedError)
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
-    with pytest.raises(BackendError, match="stopped preparing"):
+    with pytest.raises(BackendError, match="stopped before"):
         query(server, "who")
 
 

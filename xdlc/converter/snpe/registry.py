@@ -179,7 +179,7 @@ class Layer:
                     "Quantize",
                     [result],
                     [tensor],
-                    why="xdlc does not support a quantized layer that reads float values",
+                    why="a quantized layer that reads float values",
                 )
 
     def append(
@@ -210,9 +210,7 @@ class Layer:
                 tensor.name, tensor.shape, ir.dtype.FLOAT32, data=float_data(tensor), role=tensor.role
             )
         twin = self._float_twin(tensor)
-        self.append(
-            "Dequantize", [tensor], [twin], why="xdlc does not support a float layer after a quantized layer"
-        )
+        self.append("Dequantize", [tensor], [twin], why="a float layer after a quantized layer")
         return twin
 
     def problem(self, text: str, fix: str | None = None) -> UnsupportedOp:

@@ -136,7 +136,7 @@ class ForkServer:
         with self._lock:
             copy = None if self._is_closed else self._copy()
             if self._is_closed:
-                raise BackendError("xdlc stopped preparing before it compiled this SoC")
+                raise BackendError("xdlc stopped before it compiled a cache for this SoC")
             child = copy or start()
             self._children.add(child)
             return child
