@@ -26,14 +26,18 @@ FLAGS = (
 )
 SECONDS = 60
 
+REPORT = "!!document.querySelector('#words > details')"
+"""Script that tells whether a report is drawn."""
+
 
 class Browser:
     """Chromium, spoken to in its debugging protocol over a pair of pipes."""
 
-    def __init__(self, program: str, folder: str) -> None:
+    def __init__(self, program: str, folder: str, *flags: str) -> None:
         theirs_in, self._write = os.pipe()
         self._read, theirs_out = os.pipe()
-        command = f'exec "$0" {FLAGS} --user-data-dir="$1" about:blank 3<&{theirs_in} 4>&{theirs_out}'
+        words = f'{FLAGS} {" ".join(flags)} --user-data-dir="$1"'
+        command = f'exec "$0" {words} about:blank 3<&{theirs_in} 4>&{theirs_out}'
         self._process = subprocess.Popen(
             ["bash", "-c", command, program, folder],
             pass_fds=(theirs_in, theirs_out),
@@ -77,20 +81,18 @@ class Browser:
         message, self._rest = self._rest.split(b"\0", 1)
         return json.loads(message)
 
-    def open(self, url: str) -> None:
-        """Open a page and wait until its script has drawn it."""
+    def open(self, url: str, ready: str = REPORT) -> None:
+        """Open a page and wait until its script has drawn it, which an expression tells."""
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(f"{domain}.enable")
         self.call("Page.navigate", url=url)
         end = time.monotonic() + SECONDS
-        while not self.value(
-            "document.readyState === 'complete' && !!document.querySelector('#words > details')"
-        ):
+        while not self.value(f"document.readyState === 'complete' && {ready}"):
             assert time.monotonic() < end, "the page was not drawn"
 
     def value(self, expression: str) -> object:
         """Return the value of a JavaScript expression in the page."""
-        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
@@ -159,14 +161,14 @@ def check_shut(text: str) -> Page:
 
 
 @contextmanager
-def opened(path: Path, profile: Path) -> Iterator[Browser]:
+def opened(path: Path, profile: Path, ready: str = REPORT) -> Iterator[Browser]:
     """Open a page in Chromium, and check it at the end: width, themes, requests."""
     program = shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:
         pytest.skip("needs chromium in the path")
     browser = Browser(program, str(profile))
     try:
-        browser.open(path.as_uri())
+        browser.open(path.as_uri(), ready)
         yield browser
         assert browser.value("document.images.length") == 0
         for width in (1280, 390, 360):
