@@ -4,7 +4,8 @@
 ``history`` ``cacheList`` ``relations``, ``layouts`` (input or output name -> note on its axes, like
 ``NCHW``), ``preprocessing`` (input name -> what the graph does with what callers have), ``symbols`` (input or
 output name -> symbol of each axis, or None), ``nodes`` (of the source model: name, operator, and the reason
-why it has no op, or None), ``tensors`` (graph -> tensor -> its names in the source, where those are not just
+why it has no op, or None), ``modules`` (node -> path of its module, where the name does not tell the
+path), ``tensors`` (graph -> tensor -> its names in the source, where those are not just
 its own; under the empty name those of no tensor), ``layers`` (op -> id of the layer that it was translated
 from) and, of format 3, ``properties``.
 """
@@ -205,7 +206,7 @@ def _pretty(content: Mapping[str, Any]) -> bytes:
 
 
 TRACE = "xdlc.trace"
-TRACED = ("nodes", "tensors", "weight_factors", "layers")
+TRACED = ("nodes", "modules", "tensors", "weight_factors", "layers")
 """Keys of ``Model.metadata`` that the record holds beside the origins of ops."""
 
 
@@ -216,7 +217,8 @@ def trace_text(model: Model) -> bytes | None:
     origin are omitted.  Per node: name, operator, and the reason why it has no op, or null.  Per
     graph and tensor, where they are not just its own name: the names that the source has for it; of a weight
     with other values than the source's the factor of each output channel.  Per op of a model translated from
-    format 3: the id of its layer.  Returns None if none of these is known.
+    format 3: the id of its layer.  Per node whose name does not tell it: the path of its module.  Returns
+    None if none of these is known.
     """
     graphs: dict[str, dict[str, list[str | None]]] = {}
     for graph in model.graphs.values():
@@ -386,7 +388,7 @@ def recipes(tensor: Tensor, *, reads: bool = False) -> dict[str, str]:
     known = scale is not None or not (tensor.dtype.is_fixed or tensor.encoding)
     if tensor.dtype is FLOAT32 or not known or tensor.dtype.bits < 8 or tensor.dtype.name == "bfloat16":
         return forms
-    code = tensor.dtype.numpy.str.replace("|", "")
+    code = tensor.dtype.array_code
     if reads:
         stored = _read(tensor, code, "_native.raw")
         forms["native"] = f"({stored}.astype(float) + {scale.offset}) * {scale.scale!r}" if scale else stored

@@ -58,6 +58,11 @@ class Frontend:
     spellings: Mapping[str, Sequence[str]] = field(default_factory=dict)
     has_drafts: bool = True
 
+    @property
+    def title(self) -> str:
+        """The format without its article, like ``ONNX``."""
+        return self.model.partition(" ")[2].removesuffix(" model")
+
     def convert(
         self,
         path: StrPath,

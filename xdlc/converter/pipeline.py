@@ -433,6 +433,9 @@ def _add_metadata(imported: Imported, diagnostics: Diagnostics, removed: Mapping
     model, options = imported.model, imported.source.options
     diagnostics.finalize(list(model.graphs.values()), removed)
     model.metadata["nodes"] = [[node.name, node.type, node.reason] for node in diagnostics.nodes]
+    modules = {node.name: node.module for node in diagnostics.nodes if node.module is not None}
+    if modules:
+        model.metadata["modules"] = modules
     _add_notes(model, diagnostics)
     stated = model.metadata.pop("symbols", None) or imported.labels()
     if _has_dynamic_dims(model):

@@ -26,6 +26,7 @@ _FORMS: Mapping[str, Any] = {
     "symbols": {"*": [NOTE]},
     "states": {"*": {"output": str}},
     "nodes": [(str, str, NOTE)],
+    "modules": {"*": str},
     "tensors": {"*": {"*": [str]}},
     "weight_factors": {"*": {"*": [str]}},
     "layers": {"*": int},

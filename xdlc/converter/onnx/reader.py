@@ -13,6 +13,7 @@ name is taken if it is free, and everything else of the node is read as it is.
 
 from __future__ import annotations
 
+import ast
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -111,6 +112,24 @@ def _places(indices: Array, shape: Sequence[int], where: str) -> Array:
 
 OP, TYPE, ORIGIN, STATICS = "xdlc.op", "xdlc.type", "xdlc.origin", "xdlc.statics"
 LONGEST = 1 << 16
+LONGEST_SCOPES = 1 << 12
+"""Characters of texts that are read."""
+
+
+SCOPES = "pkg.torch.onnx.name_scopes"
+"""Modules around a node, as torch's exporter writes them: ``['', 'layer1', 'layer1.0', 'conv2d']``."""
+
+
+def module_of(proto: Any) -> str | None:
+    """Return the path of a ``NodeProto``'s module; None if it states none."""
+    text = next((entry.value for entry in proto.metadata_props if entry.key == SCOPES), "")
+    try:
+        names = ast.literal_eval(text) if 0 < len(text) <= LONGEST_SCOPES else None
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    if not isinstance(names, list) or not fits(names, [str]):
+        return None
+    return "/".join(filter(None, names[:-1]))
 
 
 def recorded_names(proto: Any) -> RecordedNames | None:
@@ -403,6 +422,7 @@ class FileReader(MessageReader):
         node = super().node(proto)
         if proto.metadata_props:
             node.recorded = recorded_names(proto)
+            node.module = module_of(proto)
         return node
 
 

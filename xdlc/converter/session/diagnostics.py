@@ -47,11 +47,13 @@ class SourceNode:
         name: Its name, or one made from its first output.
         type: ONNX operator, with its domain in front where that is not the default one.
         reason: Why it has no op; None if it has some.
+        module: Path of its module, if the file states it apart from the name.
     """
 
     name: str
     type: str
     reason: str | None = None
+    module: str | None = None
 
 
 @dataclass(slots=True)
@@ -107,8 +109,8 @@ class Diagnostics:
         outputs = [output for output in node.outputs if output]
         self.makers.update((output, node.own_name) for output in outputs if output in ends)
         reason = _reason(frame, outputs) if is_needed else UNUSED
-        self.nodes.append(SourceNode(node.own_name, node.full_type, reason))
-        self.nodes += (SourceNode(each.own_name, each.full_type, INNER) for each in inner)
+        self.nodes.append(SourceNode(node.own_name, node.full_type, reason, node.module))
+        self.nodes += (SourceNode(each.own_name, each.full_type, INNER, each.module) for each in inner)
 
     def note_layout(self, name: str, value: Value) -> None:
         """Record the layout of an input or output whose axis 1 is the channels."""

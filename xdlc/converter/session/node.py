@@ -69,6 +69,8 @@ class Node:
         stated: Dimensions that the source states of its outputs, None for dynamic ones, by position.
         is_applied: Whether a handler or an importer applied it, and the source has no such node.
         line: Line of the source's text in which it begins; 0 if the source is not text.
+        module: Path of the module that it belongs to, like ``layer1/layer1.0``, if the file states it apart
+            from the name; empty for the model itself; None: the file does not state it.
     """
 
     type: str
@@ -87,6 +89,7 @@ class Node:
     stated: Sequence[Sequence[int | None] | None] = ()
     is_applied: bool = False
     line: int = 0
+    module: str | None = None
 
     def __post_init__(self) -> None:
         self.name = self.name or self.own_name

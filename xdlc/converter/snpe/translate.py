@@ -10,7 +10,17 @@ from xdlc.converter.snpe.registry import Layer, load_all
 from xdlc.errors import UnsupportedOp, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph, Model, Op, Role, Tensor
 
-KEPT = ("history", "layouts", "preprocessing", "symbols", "nodes", "tensors", "weight_factors")
+KEPT = (
+    "version",
+    "history",
+    "layouts",
+    "preprocessing",
+    "symbols",
+    "nodes",
+    "modules",
+    "tensors",
+    "weight_factors",
+)
 
 
 def has_layers(model: Model) -> bool:

@@ -198,7 +198,7 @@ def _metadata(
     models: Mapping[str, Model], renamed: Mapping[str, Mapping[str, str]], notify: Notify
 ) -> dict[str, Any]:
     """Return notes on graphs, inputs, outputs and ops of all models."""
-    merged: dict[str, Any] = {key: {} for key in (*PORT_NOTES, *GRAPH_NOTES)}
+    merged: dict[str, Any] = {key: {} for key in (*PORT_NOTES, "modules", *GRAPH_NOTES)}
     nodes: dict[tuple[Any, ...], None] = {}
     layers: dict[str, set[int]] = {}
     history: list[Any] = []
@@ -206,7 +206,7 @@ def _metadata(
         notes = model.metadata
         history += [step for step in notes.get("history", ()) if step not in history]
         nodes |= dict.fromkeys(map(tuple, notes.get("nodes", ())))
-        for key in PORT_NOTES:
+        for key in (*PORT_NOTES, "modules"):
             merged[key] |= notes.get(key, {})
         for key in GRAPH_NOTES:
             merged[key] |= {renamed[place].get(name, name): note for name, note in notes.get(key, {}).items()}
