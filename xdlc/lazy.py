@@ -1,11 +1,17 @@
-"""Lazy imports of the names of a package."""
+"""Lazy imports of the names of a package, and modules that may be missing."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
+
+
+def is_installed(module: str) -> bool:
+    """Return whether a top-level module can be imported, without importing it."""
+    return find_spec(module) is not None
 
 
 def names_of(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.differences import differences
 from xdlc.container import describe, io_contract, load, metadata, save
 from xdlc.container.flatbuffer import decode
 from xdlc.container.write4 import make_entries
@@ -38,7 +39,6 @@ from xdlc.ir import (
 )
 from xdlc.ir.data import TensorData, Transform
 from xdlc.ir.dtype import BY_NAME, FLOAT32, INT64, SFIXED4, SFIXED8, UFIXED8, UINT64
-from xdlc.ir.fingerprint import differences
 from xdlc.schema._generated import dlc4_model
 
 
@@ -618,3 +618,17 @@ def test_the_trace_of_very_many_nodes_is_read(tmp_path, monkeypatch):
     assert saved(model, tmp_path).metadata["nodes"] == model.metadata["nodes"]
     model.metadata["nodes"] = [["", "", None]] * 100 + [["n" * 100, "Relu", None]]
     saved(model, tmp_path)
+
+
+@pytest.mark.parametrize("place", ["graph", "tensor", "op"])
+def test_names_that_are_not_unicode_are_refused(tmp_path, place):
+    model = one_op()
+    name = "a\ud800"
+    if place == "graph":
+        model.main.name = name
+    elif place == "tensor":
+        model.main.rename(model.main.outputs[0], name)
+    else:
+        model.main.rename_op(model.main.ops[0], name)
+    with pytest.raises(ContainerError):
+        save(model, tmp_path / "m.dlc")

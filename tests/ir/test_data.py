@@ -1,6 +1,8 @@
 """Lazy data: ranges of files, arrays and transforms."""
 
+import errno
 import io
+import mmap
 import zlib
 
 import numpy as np
@@ -74,6 +76,18 @@ def test_an_empty_file_maps(tmp_path):
 def test_a_missing_file_is_a_storage_error(tmp_path):
     with pytest.raises(StorageError, match="cannot be read"):
         MappedFile(tmp_path / "none.bin")
+
+
+def test_a_lack_of_memory_has_its_own_fix(tmp_path, monkeypatch):
+    def full(*_args, **_settings):
+        raise OSError(errno.ENOMEM, "Out of memory")
+
+    (tmp_path / "a").write_bytes(b"a")
+    monkeypatch.setattr(mmap, "mmap", full)
+    with pytest.raises(StorageError) as raised:
+        MappedFile(tmp_path / "a")
+    assert "memory" in raised.value.fix
+    assert raised.value.code == "XD801"
 
 
 def test_reshaping_a_range_stays_a_range(weight):

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.differences import differences
 from xdlc import ir
 from xdlc.errors import ModelError
 from xdlc.ir import dtype as dt
-from xdlc.ir.fingerprint import differences
 from xdlc.ir.literals import data_shape
 
 names = st.text(st.sampled_from('ab1_./:- "\\%\né€'), min_size=0, max_size=6)

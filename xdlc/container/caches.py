@@ -7,6 +7,7 @@ and entries consistent and refuse such content.
 
 from __future__ import annotations
 
+import os
 import re
 import struct
 from collections.abc import Mapping
@@ -18,7 +19,8 @@ from xdlc.container import cache_provenance
 from xdlc.container.cache_entry import read_entry
 from xdlc.container.metadata import timestamp
 from xdlc.errors import ContainerError
-from xdlc.ir import Model, TensorData, raw_data
+from xdlc.ir import MappedData, MappedFile, Model, TensorData, raw_data
+from xdlc.ir.dtype import UINT8
 from xdlc.options import spell
 from xdlc.targets import all_socs
 
@@ -109,6 +111,25 @@ def holds_binary(data: TensorData) -> bool:
     versions = [int.from_bytes(word, "big") for word in (first, second, third)]
     is_numbered = zero == 0 and all(0 < version < _MOST_VERSION for version in versions)
     return is_numbered and HEADER.size + described <= offset
+
+
+def is_context_binary(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file begins like a context binary.
+
+    Raises:
+        StorageError: If it cannot be read.
+    """
+    return holds_binary(file_data(path))
+
+
+def file_data(path: str | os.PathLike[str]) -> TensorData:
+    """Return the bytes of a file as data.
+
+    Raises:
+        StorageError: If it cannot be read.
+    """
+    file = MappedFile(path)
+    return MappedData(file, 0, (file.size,), UINT8)
 
 
 def caches(model: Model) -> list[Cache]:

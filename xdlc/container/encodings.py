@@ -18,7 +18,6 @@ from xdlc.ir import (
     Tensor,
     VectorCode,
 )
-from xdlc.ir.data import Array
 from xdlc.schema._generated import dlc4_model as tables
 
 NONE = 0x7FFFFFFF
@@ -181,10 +180,8 @@ def _read_block(
     return BlockScaleOffset(tuple(shape), scales, offsets, bits)
 
 
-def _read_pairs(data: memoryview, where: str) -> tuple[Array, Array]:
+def _read_pairs(data: memoryview, where: str) -> tuple[memoryview[float], memoryview[int]]:
     """Return the scales and the offsets of an ``SO64`` buffer."""
-    import numpy
-
     problem = ContainerError(f"has block scales ({len(data)} bytes) that are not SO64", where=where)
     if len(data) < 8 or bytes(data[4:8]) != b"SO64":
         raise problem
@@ -202,7 +199,7 @@ def _read_pairs(data: memoryview, where: str) -> tuple[Array, Array]:
     if slot < 4 or count * 8 > len(data) - vector - 8:
         raise problem
     content = data[vector + 8 : vector + 8 + 8 * count]
-    return tuple(numpy.frombuffer(content, kind)[place::2] for place, kind in enumerate(("<f4", "<i4")))  # type: ignore[return-value]
+    return content.cast("f")[::2], content.cast("i")[1::2]
 
 
 class EncodingWriter:

@@ -32,11 +32,11 @@ from xdlc.ir import (
     b8,
     f32,
     i32,
-    static,
     string,
     u32,
 )
-from xdlc.ir.dtype import BY_NAME, FLOAT32, UINT8
+from xdlc.ir.data import numbers_data
+from xdlc.ir.dtype import BOOL8, BY_NAME, FLOAT32, INT32, UINT8
 from xdlc.ir.encoding import integers
 from xdlc.ir.tensor import Role
 from xdlc.schema._generated import dlc3_model, dlc3_params
@@ -101,18 +101,17 @@ def to_params(name: str, attribute: Attribute, layer: str, where: str) -> dict[s
     scalar = _scalar(attribute)
     if scalar is not None:
         return {name: scalar}
-    import numpy
-
-    lists = {
-        FLAGS: (attribute.flags, numpy.bool_),
-        POSITIONS: (attribute.positions, numpy.int32),
-        INTEGERS: (attribute.integers, numpy.int32),
-        REALS: (attribute.floats, numpy.float32),
+    lists: dict[int, tuple[Sequence[float] | None, DType]] = {
+        FLAGS: (attribute.flags, BOOL8),
+        POSITIONS: (attribute.positions, INT32),
+        INTEGERS: (attribute.integers, INT32),
+        REALS: (attribute.floats, FLOAT32),
     }
     if kind not in lists:
         raise ContainerError(f"has an attribute {name!r} of type {kind}; only 1 to 11 are known", where=where)
     values, dtype = lists[kind]
-    return {name: static(f"{layer}_{name}", numpy.asarray(() if values is None else values, dtype))}
+    data = numbers_data(() if values is None else values, dtype)
+    return {name: Tensor(f"{layer}_{name}", data.shape, dtype, None, data, Role.STATIC)}
 
 
 def _scalar(attribute: Attribute) -> Scalar | None:
@@ -315,7 +314,7 @@ class _LayerReader:
                 where=where,
                 fix="get the file again",
             )
-        data = MappedData(self.source, self.first + start, shape, dtype.numpy)
+        data = MappedData(self.source, self.first + start, shape, dtype)
         return Tensor(f"{layer}.{weight.name}", shape, dtype, encoding, data, Role.STATIC)
 
 

@@ -223,14 +223,14 @@ class _GraphReader:
                 raise ContainerError(
                     f"has {nbytes} bytes of {dtype}; xdlc reads at most {MAX_UNTYPED}", where=where
                 )
-            return MappedData(self.source, offset, (nbytes,), UINT8.numpy)
+            return MappedData(self.source, offset, (nbytes,), UINT8)
         if nbytes not in dtype.stored_sizes(shape):
             raise ContainerError(
                 f"has {nbytes} bytes of data, but {dtype}{list(shape)} needs {dtype.nbytes(shape)}",
                 where=where,
                 fix="get the file again",
             )
-        return MappedData(self.source, offset, (nbytes,) if dtype.bits == 4 else shape, dtype.numpy)
+        return MappedData(self.source, offset, (nbytes,) if dtype.bits == 4 else shape, dtype)
 
     def op(
         self, node: dlc4_model.Node, data: Sequence[dlc4_params.Elements], tensors: dict[str, Tensor]

@@ -101,7 +101,7 @@ def _load(source: MappedFile, *, crc: bool = True) -> Model:
         elif metadata.is_main(name):
             metadata.read_main(entry_bytes(source, entry), model.metadata, where)
         elif name not in CONTENT:
-            model.records[name] = MappedData(source, entry.offset, (entry.size,), UINT8.numpy)
+            model.records[name] = MappedData(source, entry.offset, (entry.size,), UINT8)
     if version is None:
         if not model.records:
             raise ContainerError(

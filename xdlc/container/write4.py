@@ -98,7 +98,7 @@ class _Writer:
             self.hashes = _hashes(model.graphs.values())
         graphs, params = [], []
         # The vendor's reader finds a graph by bisection, so they are sorted by name.
-        for graph in sorted(model.graphs.values(), key=lambda graph: graph.name.encode("utf-8")):
+        for graph in sorted(model.graphs.values(), key=_by_name):
             self.where = f"graph {graph.name!r}"
             content, data = self.graph(graph)
             graphs.append(content)
@@ -121,10 +121,7 @@ class _Writer:
         if any(tensor is None for op in graph.ops for tensor in op._inputs):
             omitted = Tensor(null, (0,), FLOAT32, role=Role.NULL)
             tensors.append(self.tensor(omitted))
-        static = sorted(
-            (tensor for tensor in ordered if tensor.data is not None),
-            key=lambda tensor: tensor.name.encode("utf-8"),
-        )
+        static = sorted((tensor for tensor in ordered if tensor.data is not None), key=_by_name)
         elements = [self.elements(tensor) for tensor in static]
         nodes, data = [], []
         for op in graph.ops:
@@ -215,6 +212,11 @@ class _Writer:
         inputs = [null if tensor is None else tensor.name for tensor in op._inputs]
         outputs = [tensor.name for tensor in op._outputs]
         return dlc4_model.Node(op.name, type, inputs, outputs, attributes), values
+
+
+def _by_name(named: Graph | Tensor) -> bytes:
+    """Return the key of the order of names; the writer refuses invalid Unicode."""
+    return named.name.encode("utf-8", "surrogatepass")
 
 
 class _Hash:

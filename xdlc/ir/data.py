@@ -14,17 +14,21 @@ import os
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from xdlc.errors import ContainerError, ModelError, StorageError
-from xdlc.ir.files import COPY_CHUNK, Target, any_nan, copy_range, open_file
+from xdlc.ir.dtype import UINT8, DType
+from xdlc.ir.files import COPY_CHUNK, Target, any_nan, copy_range, open_file, unread
 
 if TYPE_CHECKING:
     import numpy as np
 
 Array = Any  # numpy.ndarray of any dtype
 SUM_CHUNK = 1 << 22  # bytes that are summed at a time
+_AHEAD = 1 << 25
+"""Bytes that the disk reads while earlier ones are summed."""
 ROWS_CHUNK = 1 << 22  # bytes of rows that are computed and written at a time
 _WIDER = 2
 """How much larger than a result data has to be that is not held as a whole for it."""
@@ -35,14 +39,24 @@ class TensorData(ABC):
 
     Attributes:
         shape: Shape of the array that ``numpy()`` returns.
-        dtype: Its numpy dtype.
         has_rows: Whether ``rows`` costs no more than the elements that it returns.
     """
 
-    __slots__ = ("dtype", "shape")
+    __slots__ = ("_type", "shape")
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    _type: np.dtype[Any] | DType
     has_rows: bool = False
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Return the numpy dtype, of a type of QNN on first use."""
+        if isinstance(self._type, DType):
+            self._type = self._type.numpy
+        return self._type
+
+    @dtype.setter
+    def dtype(self, dtype: np.dtype[Any] | DType) -> None:
+        self._type = dtype
 
     @property
     def nbytes(self) -> int:
@@ -57,6 +71,10 @@ class TensorData(ABC):
     @abstractmethod
     def numpy(self) -> Array:
         """Return the elements as an array, which callers must not change."""
+
+    def tolist(self) -> Any:
+        """Return the elements as nested lists, or as a number without axes."""
+        return self.numpy().tolist()
 
     def content(self) -> memoryview:
         """Return the bytes; bytes of a file or an array are not copied."""
@@ -201,12 +219,7 @@ class MappedFile:
                 mmap.mmap(self.file.fileno(), 0, access=mmap.ACCESS_READ) if self.size else memoryview(b"")
             )
         except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise StorageError(
-                f"the file cannot be read: {reason}",
-                where=str(path),
-                fix="check the path and its permissions",
-            ) from error
+            raise unread(error, str(path)) from error
 
     def __del__(self) -> None:
         file = getattr(self, "file", None)  # opening may have failed
@@ -243,6 +256,8 @@ class MappedFile:
         crc_of_bytes = 0
         for at in range(start, start + nbytes, SUM_CHUNK):
             count = min(SUM_CHUNK, start + nbytes - at)
+            if nbytes > COPY_CHUNK and (at - start) % _AHEAD == 0:
+                self._read_ahead(at + _AHEAD, min(_AHEAD, start + nbytes - at - _AHEAD))
             crc_of_bytes = zlib.crc32(self.view(at, count), crc_of_bytes)
             if nbytes > COPY_CHUNK:
                 self.release(at, count)
@@ -254,6 +269,13 @@ class MappedFile:
                 code="XD602",
             )
         self._sums[place] = start, 0, 0, where  # no length changes: other threads look ranges up meanwhile
+
+    def _read_ahead(self, offset: int, nbytes: int) -> None:
+        """Let the disk read a range while the processor works on an earlier one."""
+        if isinstance(self._map, mmap.mmap) and nbytes > 0 and hasattr(mmap, "MADV_WILLNEED"):
+            start = offset // mmap.PAGESIZE * mmap.PAGESIZE
+            with suppress(OSError):  # advice alone
+                self._map.madvise(mmap.MADV_WILLNEED, start, offset + nbytes - start)
 
     def release(self, offset: int, nbytes: int) -> None:
         """Let the kernel drop the pages of a range."""
@@ -287,7 +309,7 @@ class MappedData(TensorData):
         source: The file; the caller has checked that the range is inside.
         offset: First byte.
         shape: Shape of the array.
-        dtype: Its numpy dtype, little-endian.
+        dtype: Its type of QNN, or its numpy dtype, little-endian.
 
     Raises:
         ModelError: If the range is not inside the file.
@@ -297,20 +319,28 @@ class MappedData(TensorData):
     has_rows = True
 
     def __init__(
-        self, source: MappedFile, offset: int, shape: Sequence[int], dtype: np.dtype[Any] | type
+        self, source: MappedFile, offset: int, shape: Sequence[int], dtype: np.dtype[Any] | DType | type
     ) -> None:
-        import numpy
-
         self._source = source
         self._offset = offset
         self.shape = tuple(int(dim) for dim in shape)
-        self.dtype = numpy.dtype(dtype)
+        if isinstance(dtype, DType):
+            self.dtype = dtype
+        else:
+            import numpy
+
+            self.dtype = numpy.dtype(dtype)
         if offset < 0 or offset + self.nbytes > source.size:
             raise ModelError(
                 f"the file has {source.size} bytes, but the model needs {offset} to {offset + self.nbytes}",
                 where=str(source.path),
                 fix="get the file again: it is truncated or belongs to another model",
             )
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes, for which no numpy is needed."""
+        return math.prod(self.shape) * self._type.itemsize
 
     @property
     def location(self) -> tuple[MappedFile, int]:
@@ -323,6 +353,18 @@ class MappedData(TensorData):
         self._source.check(self._offset)
         view = self._source.view(self._offset, self.nbytes)
         return numpy.frombuffer(view, self.dtype).reshape(self.shape)
+
+    def tolist(self) -> Any:
+        stored = self._type
+        return (
+            _nested(stored.numbers(self.content()), self.shape)
+            if isinstance(stored, DType)
+            else super().tolist()
+        )
+
+    def content(self) -> memoryview:
+        self._source.check(self._offset)
+        return self._source.view(self._offset, self.nbytes)
 
     def write_to(self, file: Target) -> None:
         self._source.check(self._offset)
@@ -338,7 +380,7 @@ class MappedData(TensorData):
     def reshape(self, shape: Sequence[int]) -> TensorData:
         if tuple(shape) == self.shape:
             return self
-        result = MappedData(self._source, self._offset, shape, self.dtype)
+        result = MappedData(self._source, self._offset, shape, self._type)
         if result.nbytes != self.nbytes:
             raise ValueError(f"cannot reshape {self.shape} to {tuple(shape)}")
         return result
@@ -485,6 +527,16 @@ class Elided(TensorData):
         )
 
 
+def _nested(numbers: Sequence[Any], shape: tuple[int, ...]) -> Any:
+    """Return numbers in row-major order as nested lists; none are an empty list."""
+    if not numbers:
+        return []
+    if not shape:
+        return numbers[0]
+    step = math.prod(shape[1:])
+    return [_nested(numbers[step * row : step * (row + 1)], shape[1:]) for row in range(shape[0])]
+
+
 def is_float(dtype: np.dtype[Any]) -> bool:
     """Return whether numbers of a dtype, bfloat16 too, may be NaN."""
     return dtype.kind == "f" or (dtype.kind == "V" and dtype.name == "bfloat16")
@@ -495,11 +547,14 @@ def has_nan(data: TensorData) -> bool:
     return is_float(data.dtype) and any_nan(data.numpy())
 
 
+def numbers_data(numbers: Sequence[float], dtype: DType) -> TensorData:
+    """Return numbers of a type, other than bfloat16, as one-dimensional data."""
+    return MappedData(MemoryFile("numbers", memoryview(dtype.content(numbers))), 0, (len(numbers),), dtype)
+
+
 def raw_data(data: bytes) -> TensorData:
     """Return bytes as a one-dimensional uint8 array."""
-    import numpy
-
-    return ArrayData(numpy.frombuffer(data, numpy.uint8))
+    return MappedData(MemoryFile("bytes", memoryview(data)), 0, (len(data),), UINT8)
 
 
 def packed(data: TensorData) -> TensorData:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from xdlc.errors import ModelError
+from xdlc.lazy import is_installed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,30 +84,62 @@ class DType:
         return (packed, math.prod(shape)) if self.bits == 4 else (packed,)
 
     @cached_property
-    def numpy(self) -> np.dtype[Any]:
-        """The numpy dtype of a stored element; a byte for two packed 4-bit values.
+    def itemsize(self) -> int:
+        """Bytes of a stored element, as of ``numpy``; a byte for two packed 4-bit values."""
+        return max(self.bits, 8) // 8
+
+    def numbers(self, content: memoryview) -> tuple[int | float | bool, ...]:
+        """Return the numbers in little-endian bytes; packed 4-bit values stay a byte."""
+        if self.name == "bfloat16":  # the upper half of a float32
+            content = memoryview(b"".join(b"\0\0" + content[at : at + 2] for at in range(0, len(content), 2)))
+            return struct.unpack(f"<{len(content) // 4}f", content)
+        return struct.unpack(f"<{len(content) // self.itemsize}{self._struct_code}", content)
+
+    def content(self, numbers: Sequence[float]) -> bytes:
+        """Return the little-endian bytes of numbers, but of bfloat16."""
+        return struct.pack(f"<{len(numbers)}{self._struct_code}", *numbers)
+
+    @property
+    def _struct_code(self) -> str:
+        codes = {"float": " efd", "int": "bhiq", "sfixed": "bhiq", "uint": "BHIQ", "ufixed": "BHIQ"}
+        return "B" if self.bits == 4 else codes.get(self.kind, "?")[self.itemsize.bit_length() - 1]
+
+    @cached_property
+    def array_code(self) -> str:
+        """Code of ``numpy`` like ``<f4``, but for bfloat16, which has none.
 
         Raises:
             ModelError: For strings and the undefined type.
         """
-        import numpy
-
-        if self.name == "bfloat16":
-            import ml_dtypes
-
-            bfloat16: np.dtype[Any] = numpy.dtype(ml_dtypes.bfloat16)
-            return bfloat16
-        if self.bits == 4:
-            return numpy.dtype(numpy.uint8)
-        stem = {"int": "i", "sfixed": "i", "uint": "u", "ufixed": "u", "float": "f"}.get(self.kind)
-        if self.kind == "bool":
-            return numpy.dtype(numpy.bool_)
+        stem = {"int": "i", "sfixed": "i", "uint": "u", "ufixed": "u", "float": "f", "bool": "b"}.get(
+            self.kind
+        )
         if stem is None:
             raise ModelError(
                 f"numpy has no type for {self.name}",
                 fix="give tensors and their data a type of numbers or bools",
             )
-        return numpy.dtype(f"<{stem}{self.bits // 8}")
+        if self.bits == 4:
+            return "u1"
+        return f"{'<' if self.itemsize > 1 else ''}{stem}{self.itemsize}"
+
+    @cached_property
+    def numpy(self) -> np.dtype[Any]:
+        """The numpy dtype of a stored element; a byte for two packed 4-bit values.
+
+        Raises:
+            ModelError: For strings and the undefined type; for bfloat16 without ``ml_dtypes``.
+        """
+        import numpy
+
+        if self.name == "bfloat16":
+            if not is_installed("ml_dtypes"):
+                raise ModelError("the package ml_dtypes is missing, which bfloat16 needs")
+            import ml_dtypes
+
+            bfloat16: np.dtype[Any] = numpy.dtype(ml_dtypes.bfloat16)
+            return bfloat16
+        return numpy.dtype(self.array_code)
 
     def __repr__(self) -> str:
         return self.name

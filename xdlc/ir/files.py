@@ -39,6 +39,7 @@ _READ = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_BINA
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL
 _NEW |= sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY"))
 _FIX_READ = "check the path and its permissions"
+_FIX_MEMORY = "free memory, or use a machine with more memory"
 _NO_FILE = "the path names a device, a pipe or a socket"
 _NO_KERNEL_COPY = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF)
 
@@ -87,6 +88,14 @@ def kept_apart(both: Sequence[PathLike] | None = None) -> Iterator[None]:
         _used.reset(token)
 
 
+def unread(error: OSError | ValueError, where: str) -> StorageError:
+    """Return the error of a file that cannot be read, with a fix that fits its reason."""
+    reason = getattr(error, "strerror", None) or str(error)
+    fixes = {errno.ENOMEM: _FIX_MEMORY}
+    fix = fixes.get(getattr(error, "errno", None) or 0, _FIX_READ)
+    return StorageError(f"the file cannot be read: {reason}", where=where, fix=fix, code="XD801")
+
+
 def checked_path(path: PathLike) -> str:
     """Return a path as text; refuse paths that the file system cannot represent.
 
@@ -133,10 +142,10 @@ def open_file(path: PathLike) -> IO[bytes]:
             os.close(descriptor)
         if isinstance(error, UsageError):
             raise
-        fix = "write the content to a file, and pass it" if error.strerror == _NO_FILE else _FIX_READ
-        raise StorageError(
-            f"the file cannot be read: {error.strerror or error}", where=where, fix=fix, code="XD801"
-        ) from error
+        failure = unread(error, where)
+        if error.strerror == _NO_FILE:
+            failure.fix = "write the content to a file, and pass it"
+        raise failure from error
 
 
 def read_bytes(path: PathLike, most: int) -> bytes:
@@ -149,8 +158,7 @@ def read_bytes(path: PathLike, most: int) -> bytes:
         try:
             return file.read(most + 1)
         except OSError as error:
-            problem = f"the file cannot be read: {error.strerror or error}"
-            raise StorageError(problem, where=os.fspath(path), fix=_FIX_READ, code="XD801") from error
+            raise unread(error, os.fspath(path)) from error
 
 
 def check_readable(path: PathLike) -> None:

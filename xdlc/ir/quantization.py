@@ -13,16 +13,15 @@ _DAMAGED = "make the model again: its encoding does not fit the tensor"
 
 def quantized_limits(tensor: Tensor) -> tuple[int, int]:
     """Return the least and largest integer of ``tensor`` within its used bits."""
-    bits = _used_bits(tensor) or tensor.dtype.bits
+    bits = used_bits(tensor)
     if tensor.dtype.is_signed:
         return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
     return 0, (1 << bits) - 1
 
 
-def _used_bits(tensor: Tensor) -> int | None:
-    if isinstance(tensor.encoding, ScaleOffset | AxisScaleOffset | BlockScaleOffset):
-        return tensor.encoding.bits
-    return None
+def used_bits(tensor: Tensor) -> int:
+    """Return the bits that the values of a tensor use."""
+    return getattr(tensor.encoding, "bits", None) or tensor.dtype.bits
 
 
 def unpacked(tensor: Tensor) -> TensorData:
@@ -38,7 +37,7 @@ def unpacked(tensor: Tensor) -> TensorData:
     import numpy
 
     if tensor.dtype.bits != 4:
-        unused = tensor.dtype.bits - (_used_bits(tensor) or tensor.dtype.bits)
+        unused = tensor.dtype.bits - used_bits(tensor)
         shaped = data.reshape(tensor.shape)
         if unused <= 0 or not tensor.dtype.is_fixed:
             return shaped

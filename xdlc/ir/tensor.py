@@ -83,6 +83,16 @@ class Tensor:
             raise ValueError(f"tensor {self.name!r} is not static")
         return self.data.numpy()
 
+    def tolist(self) -> Any:
+        """Return the elements of a static tensor as nested lists.
+
+        Raises:
+            ValueError: If the tensor holds no data.
+        """
+        if self.data is None:
+            raise ValueError(f"tensor {self.name!r} is not static")
+        return self.data.tolist()
+
     def __repr__(self) -> str:
         return f"%{self.name}: {self.dtype}{list(self.shape)}"
 

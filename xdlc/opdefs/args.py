@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -98,10 +99,12 @@ def integers(op: Op, name: str, count: int | None = None, *, default: int | None
     Raises:
         ModelError: If it is missing without default, or has another number of values.
     """
-    import numpy
-
-    value = op.param(name) if default is not None else required(op, name)
-    numbers = [int(entry) for entry in numpy.asarray(default if value is None else value).reshape(-1)]
+    param = op.params.get(name)
+    if isinstance(param, Tensor) and param.data is not None:
+        data = param.data
+        numbers = [int(entry) for entry in data.reshape((math.prod(data.shape),)).tolist()]
+    else:
+        numbers = [int(op.param(name, default) if default is not None else required(op, name))]
     if count is not None and len(numbers) == 1:
         numbers *= count
     if count is not None and len(numbers) != count:

@@ -336,14 +336,15 @@ def _elements(place: Place) -> Value:
         raise UnknownError
     if tensor.dtype.is_fixed:
         raise UnknownError  # float values of quantized elements are not known here
-    return plain(tensor.data.numpy())
+    return plain(tensor.data)
 
 
 def plain(array: Any) -> Value:
-    """Return an array as numbers in nested lists; a float is exact."""
-    if array.size > MAX_ELEMENTS:
+    """Return an array, or data, as numbers in nested lists; a float is exact."""
+    size = math.prod(array.shape)
+    if size > MAX_ELEMENTS:
         raise UnknownError
-    spend(array.size)
+    spend(size)
     return array.tolist()
 
 

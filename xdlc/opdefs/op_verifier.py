@@ -215,7 +215,7 @@ class OpVerifier:
         """Return the names of an op, and the problems of its named dimensions."""
         params = {name: param for name, param in op.params.items() if not _is_elided(param)}
         inputs = [None if one is not None and one.role is Role.NULL else one for one in op.inputs]
-        view = make_view(self.definition, op.name, inputs, params, op.outputs)
+        view = make_view(self.definition, op.name, inputs, params, op.outputs, as_data=True)
         if not self._states_dims:
             return OpScope(self.definition, view, None, {}, self.is_native, self._places), []
         dims, conflicts = named_dims(self.definition, view, view.outputs)

@@ -67,6 +67,8 @@ def make_view(
     inputs: Sequence[Tensor | None],
     params: Mapping[str, Param],
     outputs: Sequence[Tensor] = (),
+    *,
+    as_data: bool = False,
 ) -> OpView:
     """Return the view of an op that may not exist yet.
 
@@ -76,6 +78,7 @@ def make_view(
         inputs: Tensors by position; None for a missing one.
         params: Parameters by name.
         outputs: Tensors by position; none where they are not inferred yet.
+        as_data: Whether parameters that are tensors become their data, which rules read, instead of arrays.
     """
     return OpView(
         definition.package,
@@ -83,7 +86,10 @@ def make_view(
         name,
         tuple(_specs(definition.inputs, inputs)),
         tuple(_specs(definition.outputs, outputs)),
-        {key: plain_value(definition, key, param) for key, param in params.items()},
+        {
+            key: param.data if as_data and isinstance(param, Tensor) else plain_value(definition, key, param)
+            for key, param in params.items()
+        },
     )
 
 

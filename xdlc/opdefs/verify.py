@@ -120,7 +120,7 @@ def _not_default(op: Op, form: OpDef) -> Iterator[Problem]:
         param = op.params.get(entry.name) if isinstance(entry, ParamDef) and only_default(entry) else None
         if param is None:
             continue
-        value = param.value if isinstance(param, Scalar) else param.numpy().tolist()
+        value = param.value if isinstance(param, Scalar) else param.tolist()
         if value != default_value(entry):
             expected = f"only its default {entry.default}"
             yield Problem(f"parameter {entry.name!r}", expected, str(value)[:40], "only default", _FIX)
@@ -129,8 +129,8 @@ def _not_default(op: Op, form: OpDef) -> Iterator[Problem]:
 _MAX_SOUND = 1 << 13
 _MAX_ELEMENTS = 64
 """Most elements of a parameter that is part of a signature."""
-_sound: set[Hashable] = set()
-"""Signatures of native ops without a breach, of all graphs: passes verify alike ops over and over."""
+_sound: dict[Hashable, bool] = {}
+"""Whether native ops have no breach, by signature, of all graphs: passes verify alike ops over and over."""
 
 
 def verify_arity(graph: Graph) -> list[ConstraintError]:
@@ -172,6 +172,12 @@ def verify_op(op: Op, *, backend: str | None = None) -> list[str]:
     return [str(problem) for problem in _native_problems(op, backend)]
 
 
+def accepts(backend: str, op: Op) -> bool:
+    """Return whether a backend accepts a native op; alike ops are verified once."""
+    is_sound = _sound.get(_signature(op, backend))
+    return not _native_problems(op, backend) if is_sound is None else is_sound
+
+
 def verify_udos(
     model: Model,
     definitions: Iterable[OpDef],
@@ -208,7 +214,7 @@ def verify_udos(
 
 def _native_problems(op: Op, backend: str | None) -> list[Problem]:
     signature = _signature(op, backend)
-    if signature is not None and signature in _sound:
+    if _sound.get(signature):
         return []
     definition = find(op.type)
     if definition is None:
@@ -219,10 +225,10 @@ def _native_problems(op: Op, backend: str | None) -> list[Problem]:
     breaches = [*verifier.structure(op), *problems, *verifier.broken_rules(op, scope)]
     if backend is not None:
         breaches += _backend_problems(op, verifier, scope, backend)
-    if not breaches and signature is not None:
+    if signature is not None:
         if len(_sound) >= _MAX_SOUND:
             _sound.clear()
-        _sound.add(signature)
+        _sound[signature] = not breaches
     return breaches
 
 
@@ -242,7 +248,7 @@ def _signature(op: Op, backend: str | None) -> Hashable | None:
         elif param.data is None or isinstance(param.data, Elided) or param.size > _MAX_ELEMENTS:
             return None
         else:
-            params.append((name, param.shape, param.dtype.code, param.numpy().tobytes()))
+            params.append((name, param.shape, param.dtype.code, bytes(param.data.content())))
     tensors = (*op.inputs, None, *op.outputs)
     return backend, op.type, len(op.inputs), *params, *map(_tensor_signature, tensors)
 

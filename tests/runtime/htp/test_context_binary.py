@@ -14,12 +14,11 @@ from tests.support.htp_models import cnn, needs_htp, prepared_cnn
 from xdlc.cli.tools import graph_prepare, info, net_run
 from xdlc.container import caches
 from xdlc.container.cache_entry import read_entry
-from xdlc.container.caches import add_cache
+from xdlc.container.caches import add_cache, is_context_binary
 from xdlc.errors import BackendError, ContainerError, ModelError, UsageError, XdlcError
 from xdlc.ir import Model
 from xdlc.prepare.htp import prepare
 from xdlc.runtime.graph_choice import alternatives
-from xdlc.runtime.htp.context_binary import is_context_binary
 
 FEEDS = {"x": np.linspace(-1, 1, 256, dtype=np.float32).reshape(1, 8, 8, 4)}
 

@@ -7,31 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from xdlc.container.cache_entry import CachedTensor, read_entry
-from xdlc.container.caches import Cache, add_cache, caches, damage, holds_binary
+from xdlc.container.caches import Cache, add_cache, caches, damage, file_data
 from xdlc.errors import ContainerError, UsageError, XdlcError
-from xdlc.ir import Graph, MappedData, MappedFile, Model, Role, ScaleOffset, Tensor
+from xdlc.ir import Graph, Model, Role, ScaleOffset, Tensor, TensorData
 from xdlc.ir import dtype as dt
-from xdlc.ir.data import TensorData
 from xdlc.runtime.htp.process import HtpWorker, query
 from xdlc.targets import find_soc
 from xdlc.worker.temporary import temporary_file, temporary_files
 
 _DESCRIBING = 60.0
 """Seconds that the vendor's library may take to describe a file."""
-
-
-def is_context_binary(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file begins like a context binary.
-
-    Raises:
-        StorageError: If it cannot be read.
-    """
-    return holds_binary(_content(path))
-
-
-def _content(path: str | os.PathLike[str]) -> TensorData:
-    file = MappedFile(path)
-    return MappedData(file, 0, (file.size,), dt.UINT8.numpy)
 
 
 def read_binary(path: str | os.PathLike[str]) -> Model:
@@ -44,7 +29,7 @@ def read_binary(path: str | os.PathLike[str]) -> Model:
         BackendError: If the library is missing, or cannot describe it.
         ContainerError: If it is damaged.
     """
-    data, where = _content(path), os.fspath(path)
+    data, where = file_data(path), os.fspath(path)
     if problem := damage(data):
         raise ContainerError(problem, where=where, fix="get the file again")
     with HtpWorker() as worker, temporary_file() as file:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from itertools import chain
 
 from xdlc import opdefs, passes
 from xdlc.errors import BackendError, ConstraintError, XdlcError, each_problem
-from xdlc.ir import AxisScaleOffset, BlockwiseExpansion, Graph, Model, Op, Tensor
+from xdlc.ir import AxisScaleOffset, BlockwiseExpansion, Graph, Model, Op
+from xdlc.ir.quantization import used_bits
 from xdlc.opdefs.control_flow import CONDITION, is_control_flow, roles
 from xdlc.opdefs.traits import traits
 from xdlc.options import spell
@@ -44,6 +45,7 @@ class SocSupport:
         plain: Problems on any source: ops that run on the host only, integers that do not fit.
         refused: The problems that the source reports.
         inner: A line on each branch and loop body: which ops stay off HTP, and why.
+        ops: Problem of each op that stays off HTP, by name of the graph and of the op.
     """
 
     judge: str
@@ -51,6 +53,7 @@ class SocSupport:
     plain: tuple[XdlcError, ...]
     refused: tuple[XdlcError, ...]
     inner: tuple[str, ...] = ()
+    ops: Mapping[tuple[str, str], XdlcError] = field(default_factory=dict)
 
 
 def judge(model: Model, soc: Soc, *, timeout: float = 600, tables_only: bool = False) -> SocSupport:
@@ -100,7 +103,7 @@ def judge(model: Model, soc: Soc, *, timeout: float = 600, tables_only: bool = F
             for op in filter(_is_dynamic, graph.ops):
                 kept.setdefault((name, op.name), ConstraintError(FIXED_DIMS, node=op.name, op=op.type))
     inner = tuple(_inner(model, kept)) if is_known else ()
-    return SocSupport(by, is_vendors, (*host, *chain(*wide.values())), tuple(refused), inner)
+    return SocSupport(by, is_vendors, (*host, *chain(*wide.values())), tuple(refused), inner, kept)
 
 
 _Kept = dict[tuple[str, str], XdlcError]
@@ -234,14 +237,10 @@ def _needs(op: Op) -> Iterator[str]:
     if weight.dtype.bits == 16 and 1 in traits(op).centred_16:
         yield "a16w16"
     elif weight.is_static and traits(op).weight is not None:
-        width = f"a{data.dtype.bits}w{_bits(weight)}"
+        width = f"a{data.dtype.bits}w{used_bits(weight)}"
         if width in Arch.__dataclass_fields__:
             yield width
         if isinstance(weight.encoding, AxisScaleOffset):
             yield "per_channel"
         elif isinstance(weight.encoding, BlockwiseExpansion):
             yield "lpbq"
-
-
-def _bits(weight: Tensor) -> int:
-    return getattr(weight.encoding, "bits", None) or weight.dtype.bits
