@@ -290,8 +290,8 @@ def new_rows(network: str, wanted: set[tuple[str, str]]) -> Iterator[dict[str, A
 
     import xdlc
     from xdlc import passes
+    from xdlc.content.static_cost import static_cost
     from xdlc.cost.device import device_costs
-    from xdlc.cost.static import static_cost
     from xdlc.cost.times import features
     from xdlc.runtime.htp import CompileOptions
     from xdlc.targets import find_soc

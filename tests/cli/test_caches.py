@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner
@@ -12,10 +13,14 @@ from hypothesis import strategies as st
 from tests.container.test_cache_entry import JSON, places, put_in
 from tests.support.cache_models import put_cache
 from tests.support.htp_models import cnn
-from xdlc.cli.cache_records import cache_lines, cache_records, cache_table, summary, table_lines
+from xdlc.cli.cache_records import cache_lines, summary, table_lines
 from xdlc.cli.tools.info import main as info
+from xdlc.content.cache_parts import cache_parts
+from xdlc.content.cache_records import cache_records, cache_table
 from xdlc.ir import Model, raw_data
 from xdlc.prepare.htp.prepare import Prepared
+
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 def tool(*args: object, code: int = 0) -> str:
@@ -54,6 +59,28 @@ def test_caches_are_shown_in_full(dlc: Path) -> None:
     ):
         assert words in shown
     assert "1980" not in shown
+
+
+def test_a_picture_shows_where_each_graph_runs(dlc: Path, tmp_path: Path) -> None:
+    assert str(tmp_path / "c.svg") in tool(dlc, "--caches", "--svg", tmp_path / "c.svg")
+    texts = [element.text for element in ElementTree.parse(tmp_path / "c.svg").iter(f"{SVG}text")]
+    assert {"cnn on sm8450", "cnn on sm8650"} <= set(texts)
+
+
+def test_a_picture_needs_caches(dlc: Path, tmp_path: Path) -> None:
+    assert "--svg" in tool(dlc, "--svg", tmp_path / "c.svg", code=2)
+    cnn(quantized=True).save(tmp_path / "none.dlc")
+    assert "cache" in tool(tmp_path / "none.dlc", "--caches", "--svg", tmp_path / "c.svg", code=2)
+    assert not (tmp_path / "c.svg").exists()
+
+
+def test_ops_outside_of_the_cache_run_on_the_cpu() -> None:
+    model = cached()
+    last = list(model.main.ops)[-1]
+    record = {"graphs": [{"name": "part", "source": "cnn", "ops": [op.name for op in model.main.ops][:-1]}]}
+    parts = cache_parts(model, record)
+    assert last not in parts
+    assert set(parts.values()) == {"part"}
 
 
 def test_table_has_records_and_devices_in_both_modes(dlc: Path) -> None:

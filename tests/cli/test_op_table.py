@@ -9,8 +9,9 @@ from click.testing import CliRunner
 
 import xdlc
 from xdlc.cli.main import main
-from xdlc.cli.op_table import COLUMNS, runtimes
-from xdlc.cost.static import static_cost
+from xdlc.cli.op_table import COLUMNS
+from xdlc.content.runtimes import runtimes
+from xdlc.content.static_cost import static_cost
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.dtype import FLOAT32
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from xdlc.cli.inspection import inspect
 from xdlc.cli.report import report
+from xdlc.content.inspection import inspect
 from xdlc.ir import Graph, Model, Op, Tensor, static
 from xdlc.ir.dtype import FLOAT32
 

@@ -273,8 +273,8 @@ def strange_model() -> Model:
 
 
 def test_info_of_a_strange_model(tmp_path: Path) -> None:
-    from xdlc.cli.inspection import inspect
     from xdlc.cli.report import report
+    from xdlc.content.inspection import inspect
 
     (tmp_path / "a.dlc").write_bytes(b"x")
     facts = inspect(strange_model(), tmp_path / "a.dlc")

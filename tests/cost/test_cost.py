@@ -14,11 +14,11 @@ from tests.support.htp_models import cnn, needs_htp
 from tests.support.onnx_models import build, node
 from xdlc.cli.main import main
 from xdlc.cli.tools import cost as tool
+from xdlc.content.static_cost import static_cost
 from xdlc.cost import device
 from xdlc.cost.device import DeviceCost, OpCost
 from xdlc.cost.report import CostReport, changes, pairs
 from xdlc.cost.schematic import Traffic
-from xdlc.cost.static import static_cost
 from xdlc.errors import BackendError, UsageError
 from xdlc.ir import Graph, Model, Tensor, make_op, static, u32
 from xdlc.ir import dtype as dt

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.pages import HOSTILE, ROWS, check_shut, opened
+from xdlc.content.static_cost import StaticCost
 from xdlc.cost.device import DeviceCost, OpCost
 from xdlc.cost.report import CostReport
 from xdlc.cost.schematic import Traffic
-from xdlc.cost.static import StaticCost
 from xdlc.cost.times import Milliseconds
 
 

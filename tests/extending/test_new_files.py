@@ -204,7 +204,7 @@ def test_a_fact_about_the_source_in_the_dlc(overlay: Overlay, tmp_path: Path) ->
     overlay.replace("container/metadata.py", '"layers")', '"layers", "authors")')
     version = '"version": model.metadata.get("version", ""),'
     overlay.replace(
-        "cli/inspection.py", version, f'{version}\n        "authors": model.metadata.get("authors"),'
+        "content/inspection.py", version, f'{version}\n        "authors": model.metadata.get("authors"),'
     )
     source, target = dlc_of(tmp_path, "Relu"), tmp_path / "signed.dlc"
     write = (

@@ -10,8 +10,9 @@ import pytest
 
 from tests.support.htp_models import needs_htp
 from tests.support.running import run_htp
-from xdlc.cli.cache_records import cache_lines, cache_records, cache_table, table_lines
+from xdlc.cli.cache_records import cache_lines, table_lines
 from xdlc.container import load
+from xdlc.content.cache_records import cache_records, cache_table
 from xdlc.runtime.htp.cache_verdict import verdicts
 from xdlc.runtime.htp.session import HtpSession
 

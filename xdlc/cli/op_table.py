@@ -8,30 +8,15 @@ from contextlib import suppress
 from typing import Any
 
 from xdlc.cli import text
-from xdlc.cost.static import static_cost
+from xdlc.content.runtimes import RUNTIMES, runtimes
+from xdlc.content.static_cost import static_cost
 from xdlc.errors import XdlcError
-from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE, Graph, Model, Op
+from xdlc.ir import NATIVE_PACKAGE, Graph, Model, Op
 from xdlc.ir.files import csv_text
-from xdlc.ir.graph import is_udo
-from xdlc.opdefs import verify_op
 
 COLUMNS = ("Id", "Name", "Type", "Inputs", "Outputs", "Out Dims", "Runtimes", "Parameters")
-RUNTIMES = {"A": "hta", "D": "htp", "G": "gpu", "C": "cpu"}
-"""Letter of a runtime: AIP, DSP, GPU, CPU; and the supplement of the OpDefs that lists its support."""
 _LEAST = 12
 _Row = tuple[str, ...]
-
-
-def runtimes(op: Op) -> str:
-    """Return the letters of the runtimes that support an op in its present form.
-
-    Ops of package ``xdlc`` run on the host alone, and those of users where their package has a kernel.
-    """
-    if op.package == HOST_PACKAGE:
-        return "host"
-    if is_udo(op):
-        return "UDO"
-    return " ".join(letter for letter, name in RUNTIMES.items() if not verify_op(op, backend=name)) or "-"
 
 
 def rows(model: Model, found: dict[str, Any]) -> Iterator[tuple[str, list[_Row]]]:

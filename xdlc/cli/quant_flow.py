@@ -305,8 +305,8 @@ def finish(
     request: Request, model: Model, lines: Sequence[str], warnings: Sequence[str], target: Path
 ) -> None:
     """Print the result after it is written, warnings last."""
-    from xdlc.cli.inspection import graph_facts
     from xdlc.cli.report import contract
+    from xdlc.content.inspection import graph_facts
 
     facts(graphs=lambda: [graph_facts(graph, model) for graph in model.graphs.values()])
     for line in (*contract(model), *lines):

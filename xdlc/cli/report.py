@@ -11,13 +11,14 @@ from typing import Any
 
 from xdlc.cli import text
 from xdlc.cli.aip_records import aip_lines
-from xdlc.cli.cache_records import NO_CLOCK, cache_lines
-from xdlc.cli.inspection import graph_io
+from xdlc.cli.cache_records import cache_lines
 from xdlc.cli.output_path import check_target
 from xdlc.cli.problems import node_table
 from xdlc.cli.tool import written
 from xdlc.cli.udo_packages import package_lines
 from xdlc.container.caches import caches
+from xdlc.content.cache_records import NO_CLOCK
+from xdlc.content.inspection import graph_io
 from xdlc.ir import HOST_PACKAGE, Model, Op
 from xdlc.ir.files import replace_text
 from xdlc.ir.graph import is_udo
@@ -221,7 +222,7 @@ def _notes(tensor: dict[str, Any]) -> Iterator[str]:
 
 def in_short(model: Model, source: Path) -> Iterator[str]:
     """Yield where the ops run, and the next step."""
-    from xdlc.cli.op_table import runtimes
+    from xdlc.content.runtimes import runtimes
     from xdlc.converter.snpe.translate import has_layers
     from xdlc.runtime.htp.unsupported_op import is_quantized
 

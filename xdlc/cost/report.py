@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from xdlc.content.static_cost import StaticCost
 from xdlc.cost.device import DeviceCost, OpCost
 from xdlc.cost.schematic import ENGINES, SCALAR, Traffic
-from xdlc.cost.static import StaticCost
 from xdlc.cost.times import Milliseconds
 from xdlc.errors import ConstraintError, XdlcError
 from xdlc.ir.files import csv_text
@@ -101,6 +101,12 @@ class CostReport:
         ]
         figures = {**self.as_dict(), "name": name, "differences": differences}
         return fill("xdlc.cost", figures, kind="Cost report", name=name, summary=self.summary())
+
+    def as_svg(self) -> str:
+        """Return a picture of the bytes that each op moves on each device."""
+        from xdlc.page.pictures.costs import costs
+
+        return costs(self.as_dict())
 
     def summary(self) -> Iterator[str]:
         """Yield lines with the totals, the dearest ops and the reasons."""

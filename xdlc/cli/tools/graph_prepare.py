@@ -133,8 +133,9 @@ def main(
     of the remaining SoCs, and the exit code is not 0.
     """
     from xdlc import api
-    from xdlc.cli.cache_records import cache_records, summary
+    from xdlc.cli.cache_records import summary
     from xdlc.container import caches
+    from xdlc.content.cache_records import cache_records
     from xdlc.errors import raise_all
     from xdlc.prepare.htp import by_cause
     from xdlc.runtime.htp.context_binary import binary_names

@@ -51,6 +51,7 @@ from xdlc.errors import UsageError, raise_all
     "were compiled for]  With --cost: plan DRAM traffic for these SoCs.",
 )
 @params.sdk("--caches")
+@params.svg("the place of each op of the cached graphs", "--caches")
 def main(
     source: Path,
     with_ops: bool,
@@ -64,26 +65,27 @@ def main(
     only_caches: bool,
     devices: tuple[str, ...],
     sdk: str | None,
+    svg: Path | None,
 ) -> None:
     """Show the content of a DLC, or of a context binary.
 
     xdlc prints history, inputs and outputs, totals, caches and HTA records. xdlc reads DLCs of the formats 3
     and 4, from xdlc and from the vendor's tools.
     """
-    if not only_caches and (sdk or (devices and not with_cost)):
-        raise UsageError("--soc and --sdk require --caches", fix="add --caches, or omit these flags")
+    if not only_caches and (sdk or svg is not None or (devices and not with_cost)):
+        raise UsageError("--soc, --sdk and --svg require --caches", fix="add --caches, or omit these flags")
     if only_caches and (save or display_memory or with_cost):
         raise UsageError(
             "--save, --display-memory and --cost have no effect with --caches", fix="omit --caches"
         )
     if only_caches:
-        _show_caches(source, devices, sdk)
+        _show_caches(source, devices, sdk, svg)
         return
     from xdlc import api
     from xdlc.cli import op_table
     from xdlc.cli.cost_table import show_cost
-    from xdlc.cli.inspection import inspect
     from xdlc.cli.report import in_short, report
+    from xdlc.content.inspection import inspect
     from xdlc.ir.files import replace_text
 
     if save is not None:
@@ -117,13 +119,27 @@ def main(
     raise_all(cost.refused if cost is not None else ())
 
 
-def _show_caches(source: Path, devices: tuple[str, ...], sdk: str | None) -> None:
+def _show_caches(source: Path, devices: tuple[str, ...], sdk: str | None, svg: Path | None) -> None:
     from xdlc import api
-    from xdlc.cli.cache_records import cache_lines, cache_records, cache_table, table_lines
+    from xdlc.cli.cache_records import cache_lines, table_lines
+    from xdlc.content.cache_parts import partition_maps
+    from xdlc.content.cache_records import cache_records, cache_table
+    from xdlc.ir.files import replace_text
+    from xdlc.page.pictures.partition import partition
 
+    if svg is not None:
+        check_target(svg)
     model = api.load(source)
+    if svg is not None:
+        maps = partition_maps(model)
+        if not maps:
+            fix = "prepare the DLC for a SoC: xdlc prepare"
+            raise UsageError("no cache has a graph of the DLC to draw", where=str(source), fix=fix)
+        replace_text(svg, partition(maps))
     content = {"file": str(source), "caches": cache_records(model), **cache_table(model, devices, sdk)}
     result(**content)
     output(f"file  {clean(source)}")
     for line in ("", *table_lines(content), *cache_lines(content["caches"])):
         output(line)
+    if svg is not None:
+        written(svg)

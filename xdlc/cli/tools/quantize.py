@@ -149,7 +149,8 @@ def _with_caches(
 ) -> tuple[Model, Sequence[XdlcError], Iterable[str]]:
     """Return the model with caches, and the errors of failed compile jobs."""
     from xdlc import api
-    from xdlc.cli.cache_records import cache_records, summary
+    from xdlc.cli.cache_records import summary
+    from xdlc.content.cache_records import cache_records
     from xdlc.prepare.htp import by_cause
 
     try:

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from xdlc import opdefs
-from xdlc.cli.aip_records import aip_records
-from xdlc.cli.cache_records import cache_records
-from xdlc.cli.udo_packages import packages
 from xdlc.container.aip_record import is_aip
+from xdlc.container.caches import is_context_binary
 from xdlc.container.metadata import recipes
 from xdlc.container.udo import is_about_udo
+from xdlc.content.aip_records import aip_records
+from xdlc.content.cache_records import cache_records
+from xdlc.content.udo_packages import packages
 from xdlc.ir import (
     AxisScaleOffset,
     BlockScaleOffset,
@@ -26,6 +27,7 @@ from xdlc.ir import (
     Param,
     ScaleOffset,
     Tensor,
+    TensorData,
     VectorCode,
 )
 from xdlc.ir.graph import is_udo
@@ -41,17 +43,8 @@ Definitions: TypeAlias = Mapping[tuple[str, str], Mapping[str, Sequence[str]]]
 
 def inspect(model: Model, path: Path) -> dict[str, Any]:
     """Return everything that ``xdlc-info`` shows of a model read from ``path``."""
-    from xdlc.runtime.htp.context_binary import is_context_binary  # loads all of the emulation
-
     udo_packages = packages(model)
-    definitions = {
-        (package["name"], op_type["type"]): {
-            param["name"]: param.get("enumeration", ()) for param in op_type["params"]
-        }
-        for package in udo_packages
-        for op_type in package["types"]
-        if "params" in op_type
-    }
+    definitions = enumerations(udo_packages)
     return {
         "file": str(path),
         "bytes": path.stat().st_size,
@@ -64,11 +57,28 @@ def inspect(model: Model, path: Path) -> dict[str, Any]:
         "source_nodes": source_nodes(model),
         "caches": cache_records(model),
         "aip": aip_records(model),
-        "records": [
-            {"name": name, "bytes": data.nbytes}
-            for name, data in model.records.items()
-            if not name.startswith(_CACHE) and not is_aip(name) and not is_about_udo(name)
-        ],
+        "records": [{"name": name, "bytes": data.nbytes} for name, data in other_records(model).items()],
+    }
+
+
+def enumerations(udo_packages: Sequence[Mapping[str, Any]]) -> Definitions:
+    """Return the enumerations of parameters that UDO packages define."""
+    return {
+        (package["name"], op_type["type"]): {
+            param["name"]: param.get("enumeration", ()) for param in op_type["params"]
+        }
+        for package in udo_packages
+        for op_type in package["types"]
+        if "params" in op_type
+    }
+
+
+def other_records(model: Model) -> dict[str, TensorData]:
+    """Return the records that are no caches, AIP records or definitions of UDOs."""
+    return {
+        name: data
+        for name, data in model.records.items()
+        if not name.startswith(_CACHE) and not is_aip(name) and not is_about_udo(name)
     }
 
 
@@ -190,11 +200,11 @@ def _op(id: int | None, op: Op, definitions: Definitions) -> dict[str, Any]:
         "package": op.package,
         "inputs": [None if tensor is None else _tensor(tensor) for tensor in op.inputs],
         "outputs": [_tensor(tensor) for tensor in op.outputs],
-        "params": {name: _param(value) for name, value in op.params.items()},
+        "params": {name: param_value(value) for name, value in op.params.items()},
         "parameters": sum(tensor.size for tensor in op.inputs if tensor is not None and tensor.is_static),
         "macs": macs(op),
     }
-    named = _enumerators(op, definitions)
+    named = enumerators(op, definitions)
     if named:
         record["enumerators"] = named
     if op.origin.nodes:
@@ -204,7 +214,7 @@ def _op(id: int | None, op: Op, definitions: Definitions) -> dict[str, Any]:
     return record
 
 
-def _enumerators(op: Op, definitions: Definitions) -> dict[str, str]:
+def enumerators(op: Op, definitions: Definitions) -> dict[str, str]:
     """Return names of enumeration values for the parameters of an op."""
     opdef = opdefs.find(op.type, op.package)
     enumerations: Mapping[str, Sequence[str]] = definitions.get((op.package, op.type), {})
@@ -220,10 +230,10 @@ def _enumerators(op: Op, definitions: Definitions) -> dict[str, str]:
     return named
 
 
-def _param(param: Param) -> Any:
+def param_value(param: Param) -> Any:
+    """Return a parameter as a plain value; a large tensor as its type and shape."""
     if not isinstance(param, Tensor):
         return _number(param.value) if isinstance(param.value, float) else param.value
     if param.data is not None and max(param.size, math.prod(param.data.shape)) <= SHOWN_VALUES:
-        values = param.numpy()
-        return _numbers(values.tolist())
+        return _numbers(param.data.tolist())
     return {"dtype": param.dtype.name, "shape": list(param.shape)}

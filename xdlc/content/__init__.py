@@ -1,0 +1,1 @@
+"""Content of a DLC as plain values, for info, diff and view."""
