@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
-from scripts import pictures
-from xdlc.page import svg
+from xdlc.page.pictures.costs import costs
+from xdlc.page.pictures.network import MOST_OPS, network
+from xdlc.page.pictures.partition import Run, partition
+from xdlc.page.pictures.pipeline import pipeline
+from xdlc.page.pictures.rounding import rounding
+from xdlc.page.pictures.verdicts import verdicts
 
 ROOT = Path(__file__).parent.parent.parent
 HOSTILE = '</text><script>alert(1)</script>&"\x1b'
@@ -35,12 +39,26 @@ TENSOR = {
     "name": HOSTILE, "bits": 8, "scale": 0.1, "grid_low": -5.0, "grid_high": 5.0, "isolated": 31.5,
     "clipped": 0.01, "histogram": {"low": -6.0, "width": 1.0, "counts": [1, 0, 4, 9, 2, 0, 3]},
 }  # fmt: skip
+
+
+def device(count: int, name: str = "op") -> dict[str, Any]:
+    moved = {"dram_read": 4096, "dram_write": 1024}
+    return {
+        "graph": name,
+        "soc": "sm8650",
+        "vtcm_mb": 8,
+        "totals": {"dram_read": 4096 * count, "dram_write": 1024 * count, "spilled": 0},
+        "ops": [{"op": f"{name}{number}", "traffic": moved} for number in range(count)],
+    }
+
+
 PICTURES = {
-    "pipeline": svg.pipeline({"stages": STAGES, "line": HOSTILE}),
-    "network": svg.network({"ops": [op(0), op(1, name=HOSTILE, cumulative=12.0), op(2, cumulative=None)]}),
-    "verdicts": pictures.verdicts(["sm8650", HOSTILE], ["a", "b"], {(HOSTILE, "b"): HOSTILE}),
-    "partition": pictures.partition([("HTP", ["a", "b"]), ("CPU", [HOSTILE]), ("HTP", ["c"])], "sm8650"),
-    "tensor": pictures.tensor(TENSOR),
+    "pipeline": pipeline({"stages": STAGES, "line": HOSTILE}),
+    "network": network({"ops": [op(0), op(1, name=HOSTILE, cumulative=12.0), op(2, cumulative=None)]}),
+    "verdicts": verdicts(["sm8650", HOSTILE], ["a", "b"], {(HOSTILE, "b"): HOSTILE}),
+    "partition": partition([(HOSTILE, [Run("HTP", ["a", "b"], HOSTILE), Run("CPU", [HOSTILE])])]),
+    "costs": costs({"devices": [device(2, name=HOSTILE)] * 10}),
+    "tensor": rounding(TENSOR),
 }
 
 
@@ -64,21 +82,46 @@ def test_bars_have_the_bytes_of_an_op_and_gaps_have_no_point() -> None:
 
 
 def test_a_large_network_has_a_bounded_picture() -> None:
-    content = svg.network({"ops": [op(number) for number in range(10_000)]})
+    content = network({"ops": [op(number) for number in range(10_000)]})
     assert len(content) < 200_000
     root = ET.fromstring(content)
     tips = [title.text or "" for rect in root.iter(f"{NAME}rect") for title in rect]
-    assert len(set(tips)) <= svg.MOST_OPS
+    assert len(set(tips)) <= MOST_OPS
     assert "68 KiB of values" in tips[0]
 
 
 def test_ops_of_one_verdict_are_one_bar() -> None:
-    root = ET.fromstring(pictures.verdicts(["sm8650"], list("abcd"), {("sm8650", "d"): "no"}))
+    root = ET.fromstring(verdicts(["sm8650"], list("abcd"), {("sm8650", "d"): "no"}))
     bars = [rect.get("class") for rect in root.iter(f"{NAME}rect") if float(rect.attrib["height"]) == 20]
     assert bars == ["c", "no"]
 
 
-@pytest.mark.parametrize("name", ["pipeline", "network", "verdicts", "partition", "quantization"])
+def test_large_pictures_stay_small() -> None:
+    names = [f"op{number}" for number in range(10_000)]
+    bars = costs({"devices": [device(10_000)]})
+    runs = [Run(("HTP", "CPU")[number % 2], [name]) for number, name in enumerate(names)]
+    alternating = partition([("g", runs)])
+    judged = verdicts(["sm8650"], names, {("sm8650", name): "no" for name in names[::2]})
+    for content in (bars, alternating, judged):
+        assert len(content) < 200_000
+        ET.fromstring(content)
+    assert "9760 more runs" in alternating
+
+
+def test_copies_are_between_htp_and_cpu_alone() -> None:
+    runs = [Run("HTP", ["a"], "g_0"), Run("HTP", ["b"], "g_1"), Run("CPU", ["c"])]
+    for count, words in ((2, ""), (3, "; 1 copy")):
+        assert f"of {count} ops on HTP{words}<" in partition([("g", runs[:count])])
+
+
+def test_runs_have_the_names_of_their_ops_and_parts() -> None:
+    root = ET.fromstring(partition([("g", [Run("HTP", ["a", "b"], "g_0"), Run("CPU", ["c"])])]))
+    tips = [title.text for rect in root.iter(f"{NAME}rect") for title in rect]
+    assert tips == ["g_0: a, b", "c"]
+    assert [rect.get("class") for rect in root.iter(f"{NAME}rect")] == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", ["pipeline", "network", "verdicts", "partition", "quantization", "costs"])
 def test_the_pictures_of_the_documentation_are_small(name: str) -> None:
     content = (ROOT / "docs" / "pictures" / f"{name}.svg").read_text("utf-8")
     assert len(content) <= 20_000

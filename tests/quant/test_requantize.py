@@ -7,10 +7,10 @@ import pytest
 
 import xdlc
 from tests.quant.udo_models import SAMPLES, sandwich, types
+from tests.support.differences import differences
 from xdlc.errors import UsageError
 from xdlc.ir import Op, Tensor, u32
 from xdlc.ir.dtype import FLOAT32, UFIXED16, UINT8
-from xdlc.ir.fingerprint import differences
 from xdlc.quant import quantize
 from xdlc.quant.existing_encodings import float_model
 

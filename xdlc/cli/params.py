@@ -318,6 +318,12 @@ def sdk(flag: str) -> Decorator:
     return click.option("--sdk", "--runtime-version", "sdk", metavar="VERSION", help=text)
 
 
+def svg(content: str, flag: str) -> Decorator:
+    """Return the decorator for a picture that a flag makes possible."""
+    help = f"With {flag}: draw {content} into this .svg file."
+    return click.option("--svg", type=OUTPUT_FILE, metavar="FILE.svg", help=help)
+
+
 DLC = source("DLC", "Read this DLC.", "--input-dlc")
 NATIVE = click.option(
     "--use-native-input-files",

@@ -1,4 +1,4 @@
-"""Shell of reports that are one HTML file, which load nothing from outside."""
+"""Shell of pages that are one HTML file, which load nothing from outside."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from typing import Any
 
 from xdlc.version import VERSION
 
-_FILES = ("page.html", "page.css", "page.js", "svg.css")
 _ESCAPED = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&"}
 
 
 def fill(package: str, data: Mapping[str, Any], *, kind: str, name: str, summary: Iterable[str]) -> str:
-    """Return a page whose content ``page.js`` of a package draws.
+    """Return a page of a report whose content ``page.js`` of a package draws.
 
-    The script has what ``page.js`` beside this file returns as ``Page``.
+    The script has what ``report.js`` beside this file returns as ``Page``.
 
     Args:
         package: Package that has the script of the report.
@@ -29,23 +28,50 @@ def fill(package: str, data: Mapping[str, Any], *, kind: str, name: str, summary
         name: What it is about.
         summary: Lines for browsers that run no scripts.
     """
-    folder = resources.files("xdlc.page")
-    template, style, shared, pictures = ((folder / file).read_text("utf-8") for file in _FILES)
-    script = shared + (resources.files(package) / "page.js").read_text("utf-8")
     figures = {"tool": f"xdlc {VERSION}", **data}
-    parts = {
+    return assemble(
+        parts("xdlc.page", "report.html"),
+        style=parts("xdlc.page", "svg.css", "base.css", "report.css"),
+        script=parts("xdlc.page", "base.js", "report.js") + parts(package, "page.js"),
+        data=json.dumps(figures, separators=(",", ":"), allow_nan=False).translate(_ESCAPED),
+        kind=kind,
+        name=name,
+        summary=summary,
+    )
+
+
+def parts(package: str, *files: str) -> str:
+    """Return the texts of files of a package, joined in order."""
+    return "".join((resources.files(package) / file).read_text("utf-8") for file in files)
+
+
+def assemble(
+    template: str, *, style: str, script: str, data: str, kind: str, name: str, summary: Iterable[str]
+) -> str:
+    """Return a page whose policy allows its own style and script alone.
+
+    Args:
+        template: Page with a place in double braces for each part.
+        style: Its CSS.
+        script: Its JavaScript.
+        data: What the script draws, as text without marks of HTML.
+        kind: What the page is.
+        name: What it is about.
+        summary: Lines for browsers that run no scripts.
+    """
+    places = {
         "TITLE": html.escape(printable(f"{kind}: {name}")),
         "NAME": html.escape(printable(name)),
         "KIND": html.escape(kind),
         "SUMMARY": html.escape("\n".join(map(printable, summary))),
-        "STYLE": pictures + style,
-        "STYLE_HASH": _hash(pictures + style),
+        "STYLE": style,
+        "STYLE_HASH": _hash(style),
         "SCRIPT": script,
         "SCRIPT_HASH": _hash(script),
-        "DATA": json.dumps(figures, separators=(",", ":"), allow_nan=False).translate(_ESCAPED),
+        "DATA": data,
     }
     # In one pass, so that nothing is looked for in what was put in.
-    return re.sub(r"\{\{([A-Z_]+)\}\}", lambda match: parts[match[1]], template)
+    return re.sub(r"\{\{([A-Z_]+)\}\}", lambda match: places[match[1]], template)
 
 
 def printable(text: str) -> str:

@@ -88,6 +88,7 @@ def _sizes(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
 @click.option(
     "--html", "html_path", type=params.OUTPUT_FILE, help="Write the report to this file as an HTML page."
 )
+@params.svg("the bytes that each op moves from and to DRAM", "--soc")
 def main(
     source: Path,
     socs: tuple[str, ...],
@@ -97,6 +98,7 @@ def main(
     json_path: Path | None,
     csv_path: Path | None,
     html_path: Path | None,
+    svg: Path | None,
 ) -> None:
     """Show the memory traffic and arithmetic of a model, without a device.
 
@@ -107,12 +109,13 @@ def main(
     from xdlc.errors import UsageError, raise_all
     from xdlc.ir.files import replace_text
 
-    if not socs and (vtcm or against is not None or max_dram is not None or csv_path is not None):
-        raise UsageError("--vtcm, --against, --max-dram and --csv need a SoC", fix="name a SoC: --soc sm8650")
+    if not socs and (vtcm or any(flag is not None for flag in (against, max_dram, csv_path, svg))):
+        problem = "--vtcm, --against, --max-dram, --csv and --svg need a SoC"
+        raise UsageError(problem, fix="name a SoC: --soc sm8650")
     if str(json_path) == "-":
         begin_json(click.get_current_context())
         json_path = None
-    for path in (json_path, csv_path, html_path):
+    for path in (json_path, csv_path, html_path, svg):
         if path is not None:
             check_target(path)
     sources = (source,) if against is None else (source, against)
@@ -126,7 +129,8 @@ def main(
     for before in earlier:
         show_changes(before, report)
     page = partial(report.as_html, source.name, earlier[0] if earlier else None)
-    for path, content in ((json_path, report.as_json), (csv_path, report.as_csv), (html_path, page)):
+    files = (json_path, report.as_json), (csv_path, report.as_csv), (html_path, page), (svg, report.as_svg)
+    for path, content in files:
         if path is not None:
             replace_text(path, content())
             written(path)

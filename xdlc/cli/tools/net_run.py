@@ -60,11 +60,7 @@ _QUANTIZING = (
     help="Convert, quantize, prepare and measure a source model with these calibration samples. xdlc writes "
     "the files to the folder of --output.",
 )
-@click.option(
-    "--svg",
-    type=params.OUTPUT_FILE,
-    help="With --samples: draw the steps from model to result into this .svg file.",
-)
+@params.svg("the steps from model to result", "--samples")
 @flags_of(QuantizeOptions, without=options_of(QuantizeOptions).keys() - set(_QUANTIZING))
 @params.INPUT_DIMS
 @params.output(
@@ -250,7 +246,7 @@ def _all_steps(source: Path, svg: Path | None, **arguments: Any) -> None:
     """Make a prepared DLC of a source model; print its files and a line of figures."""
     from xdlc import api
     from xdlc.ir.files import replace_text
-    from xdlc.page.svg import pipeline
+    from xdlc.page.pictures.pipeline import pipeline
 
     if svg is not None:
         output_path.check_target(svg)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xdlc.cli import bars, params, text
-from xdlc.cli.tool import output, result, tool
+from xdlc.cli.output_path import check_target
+from xdlc.cli.tool import output, result, tool, written
 from xdlc.registry import module_names
 
 if TYPE_CHECKING:
@@ -45,20 +46,32 @@ if TYPE_CHECKING:
     help="With --matrix: use the vendor's libraries in these folders of SDKs or of onnxruntime-qnn.  "
     "[default: the library in use]",
 )
-def main(runtime: str | None, soc: str | None, model: Path | None, libraries: tuple[str, ...]) -> None:
+@params.svg("which SoC supports which op", "--matrix")
+def main(
+    runtime: str | None, soc: str | None, model: Path | None, libraries: tuple[str, ...], svg: Path | None
+) -> None:
     """Show which runtimes work on this machine, and which SoCs xdlc knows.
 
     xdlc prints versions, and runs a small graph on each runtime. If a runtime fails, xdlc prints a fix.
     """
     from xdlc import api
     from xdlc.errors import UsageError, raise_all
+    from xdlc.ir.files import replace_text
+    from xdlc.prepare.htp.support_matrix import as_svg
 
-    if libraries and model is None:
-        raise UsageError("--libraries requires --matrix", fix="add --matrix FILE.dlc, or omit --libraries")
+    if (libraries or svg is not None) and model is None:
+        flag = "--libraries" if libraries else "--svg"
+        raise UsageError(f"{flag} requires --matrix", fix=f"add --matrix FILE.dlc, or omit {flag}")
     if runtime is not None and model is not None:
         raise UsageError("--runtime has no effect with --matrix", fix="omit one flag")
     if model is not None:
-        _show_matrix(api.support_matrix(model, libraries or None, [soc] if soc else None))
+        if svg is not None:
+            check_target(svg)
+        matrix = api.support_matrix(model, libraries or None, [soc] if soc else None)
+        _show_matrix(matrix)
+        if svg is not None:
+            replace_text(svg, as_svg(api.executable(model), matrix))
+            written(svg)
         return
     with bars.steps("trying"):
         machine = api.check_platform(None if runtime in (None, "all") else [runtime], soc)

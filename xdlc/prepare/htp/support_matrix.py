@@ -8,6 +8,7 @@ from pathlib import Path
 
 from xdlc.errors import BackendError, each_problem
 from xdlc.ir import Model
+from xdlc.page.pictures.verdicts import verdicts
 from xdlc.prepare.htp.support_query import CpuFallback, query_support
 from xdlc.runtime.htp import build_id
 from xdlc.runtime.htp.library import using
@@ -67,6 +68,27 @@ def support_matrix(
                     problems = report.problems if not unsupported else ()
                     texts = tuple(error.problem for error in problems)
                     yield Support(str(library), build, soc.name, ops, unsupported, texts)
+
+
+def as_svg(model: Model, matrix: Sequence[Support]) -> str:
+    """Return a picture of the ops that each SoC supports.
+
+    Args:
+        model: The model of the matrix.
+        matrix: The verdicts.
+    """
+    ops = [(graph.name, op.name) for graph in model.graphs.values() for op in graph.ops]
+    names = {(graph, op): f"{graph}: {op}" for graph, op in ops}
+    libraries = {support.library for support in matrix}
+    rows: list[str] = []
+    refused: dict[tuple[str, str], str] = {}
+    for number, support in enumerate(matrix):
+        row = support.soc or "no library"
+        row = row if len(libraries) == 1 else f"{number + 1} {row} {support.build}"
+        rows.append(row)
+        refused |= {(row, names[left.graph, left.op]): left.reason for left in support.unsupported}
+        refused |= {(row, name): text for text in support.problems for name in names.values()}
+    return verdicts(rows, list(names.values()), refused)
 
 
 def _texts(error: BackendError) -> tuple[str, ...]:

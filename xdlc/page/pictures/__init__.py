@@ -1,0 +1,1 @@
+"""Pictures of results of the tools, one a module, from plain values."""
