@@ -19,11 +19,12 @@ from __future__ import annotations
 import argparse
 import collections
 import tempfile
+from itertools import islice
 from pathlib import Path
 
 import xdlc
+from xdlc.diff import Diff, diff
 from xdlc.ir import Graph, Model, Op, Tensor
-from xdlc.ir.fingerprint import differences
 
 
 def dims_of(path: Path) -> dict[str, tuple[int, ...]]:
@@ -62,8 +63,18 @@ def first_cause(first: Graph, second: Graph) -> str:
         return "ops " + " ".join(parts)
     if [kind(op) for op in first.ops] != [kind(op) for op in second.ops]:
         return "order of ops"
-    line = differences(positional(first), positional(second), origin=False)[0]
-    return line.split(": ", 1)[-1][:110]
+    return first_change(differences(Model({"": positional(first)}), Model({"": positional(second)})))
+
+
+def differences(first: Model, second: Model) -> Diff:
+    """Return the differences of two models, but for what ops come from."""
+    return diff(first, second, ignore=("origins", "reasons"))
+
+
+def first_change(result: Diff) -> str:
+    """Return the first difference in a few words."""
+    _, row = islice(result.rows(), 2)
+    return " ".join(str(cell) for cell in row[1:] if cell != "")[:140]
 
 
 def kind(op: Op) -> str:
@@ -75,12 +86,12 @@ def kind(op: Op) -> str:
 def compare(before: Model, after: Model) -> tuple[str, str]:
     """Return the class of a pair, and the cause of the first difference."""
     first, second = before.main, after.main
-    problems = differences(first, second, origin=False)
-    if not problems:
-        inner = differences(Model(before.graphs), Model(after.graphs), origin=False)
-        return ("inner", inner[0][:140]) if inner else ("same", "")
-    if not differences(positional(first), positional(second), origin=False):
-        return "renamed", problems[0].split(": ", 1)[-1][:140]
+    problems = differences(Model({"": first}), Model({"": second}))
+    if problems.is_equal:
+        inner = differences(Model(before.graphs), Model(after.graphs))
+        return ("same", "") if inner.is_equal else ("inner", first_change(inner))
+    if differences(Model({"": positional(first)}), Model({"": positional(second)})).is_equal:
+        return "renamed", first_change(problems)
     return "other", first_cause(first, second)
 
 

@@ -8,8 +8,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import xdlc
+from tests.support.differences import differences
 from xdlc import opdefs
-from xdlc.ir.fingerprint import differences
 
 GRAPHS, STEPS = 60, 12
 

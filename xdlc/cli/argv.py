@@ -103,11 +103,11 @@ class _Reader:
         return ""
 
     def is_source(self, word: str) -> bool:
-        """Return whether a word after a list is rather the file that the tool reads."""
-        is_list = word.endswith((".txt", ".npy", ".npz"))
+        """Return whether a word after a list is rather a file that the tool reads."""
+        is_list = word.endswith((".txt", ".npy", ".npz", ".json"))
         return bool(
             self.source is not None
-            and not self.named
+            and (not self.named or self.source.multiple)
             and (word.endswith(".dlc") or (os.path.exists(word) and not is_list))
         )
 
@@ -163,7 +163,8 @@ class _Reader:
 
     def plain(self, word: str) -> None:
         """Read a word that is not a flag."""
-        if self.files:
+        is_next_source = self.source is not None and self.source.multiple and self.is_source(word)
+        if self.files and not is_next_source:
             self.spare = len(self.words)
             self.words += [self.files, word]
         elif self.takes_words:

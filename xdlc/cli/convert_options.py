@@ -32,6 +32,12 @@ _CONVERSION = flags_of(
     without=(*_FOR_PYTHON, *options_of(BoundaryOptions)),
     settings={"plugin": {"callback": None}, "set_inputs": {"callback": params.once_by_name}},
 )
+_IN_MEMORY = ("batch", "define_symbol", "weights", "udo_config_paths")
+IN_MEMORY = params.all_of(
+    params.INPUT_DIMS,
+    flags_of(ConvertOptions, without=[name for name in options_of(ConvertOptions) if name not in _IN_MEMORY]),
+)
+"""Options of tools that convert a source model in memory."""
 _SOURCE = {"input_layout", "output_layout"}
 """Options that describe the source; others for inputs and outputs change something."""
 _STORED = tuple(name for name in options_of(AnnotateOptions) if name != "preserve_io_datatype")
@@ -201,8 +207,8 @@ def _convert(
     source: Path, target: Path | None, dlc_version: str, options: dict[str, Any], stored: dict[str, Any]
 ) -> Path:
     from xdlc import api
-    from xdlc.cli.inspection import graph_facts
     from xdlc.cli.report import contract, host_only, inserted, user_defined
+    from xdlc.content.inspection import graph_facts
 
     if target is None and derived_path(source, ".dlc") == source:
         find_frontend(source)  # which names a DLC as one, before its name is taken for the output's
@@ -247,9 +253,9 @@ def _dry_run(
 ) -> None:
     from xdlc import api
     from xdlc.cli.cost_table import show_cost
-    from xdlc.cli.inspection import graph_facts
     from xdlc.cli.problems import as_csv, as_json, lines
     from xdlc.cli.report import contract
+    from xdlc.content.inspection import graph_facts
     from xdlc.ir.files import replace_text
 
     if target is not None:

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
@@ -53,10 +53,13 @@ class Tool(click.Command):
 
     Attributes:
         aliases: Options by the names that help does not show.
+        codes: Own exit codes and their meanings, of a tool that answers a question; the highest is that of
+            every error.  None: the usual ones.
     """
 
-    def __init__(self, *words: Any, **settings: Any) -> None:
+    def __init__(self, *words: Any, codes: Mapping[int, str] | None = None, **settings: Any) -> None:
         super().__init__(*words, **settings)
+        self.codes = codes
         options = [param for param in self.params if isinstance(param, click.Option)]
         self.aliases = {word: option for option in options for word in aliases(option)}
 
@@ -89,7 +92,7 @@ class Tool(click.Command):
         super().format_epilog(ctx, formatter)
         help.write_end(self, formatter)
         formatter.write_paragraph()
-        formatter.write_text(exit_codes())
+        formatter.write_text(exit_codes(self.codes))
         if str(ctx.info_name).startswith(vendor_flags.NAMES):
             formatter.write_paragraph()
             formatter.write_text(f"Meaning of the vendor's flags: xdlc compat flags {ctx.info_name}")
@@ -129,10 +132,14 @@ class Tool(click.Command):
             )
 
 
-def exit_codes() -> str:
-    """Return the usual exit codes of tools as a line of the help."""
-    table = problem_table()["exit_codes"].items()
-    return "Exit codes: " + ", ".join(f"{code} {text.partition(':')[0]}" for code, text in table) + "."
+def exit_codes(own: Mapping[int, str] | None = None) -> str:
+    """Return exit codes as a line of the help: the usual ones with those of a tool."""
+    usual: Mapping[str, str] = problem_table()["exit_codes"]
+    if own:
+        usual = {code: text for code, text in usual.items() if int(code) >= EXIT_INTERNAL}
+        usual = {str(code): text for code, text in own.items()} | usual
+    words = (f"{code} {text.partition(':')[0]}" for code, text in usual.items())
+    return f"Exit codes: {', '.join(words)}."
 
 
 class ToolGroup(click.Group):
@@ -249,15 +256,25 @@ def _omit_sums(ctx: click.Context, _: click.Parameter, given: bool) -> None:
         ctx.call_on_close(lambda: SUMS.reset(token))
 
 
-def tool(name: str, *, epilog: str | None = None) -> Callable[[Callable[..., None]], Tool]:
-    """Return a decorator that makes a function a tool with the common options."""
+def tool(
+    name: str, *, epilog: str | None = None, codes: Mapping[int, str] | None = None
+) -> Callable[[Callable[..., None]], Tool]:
+    """Return a decorator that makes a function a tool with the common options.
+
+    Args:
+        name: Name of the tool.
+        epilog: Text at the end of the help.
+        codes: Own exit codes of the tool; see ``Tool``.
+    """
 
     def decorate(function: Callable[..., None]) -> Tool:
         own = getattr(function, "__click_params__", ())
         common = _common_options()[any("--json" in param.opts for param in own) :]
         for option in reversed(common):
             function = option(function)
-        command = click.command(name, cls=Tool, context_settings=_SETTINGS, epilog=epilog)(function)
+        command = click.command(name, cls=Tool, context_settings=_SETTINGS, epilog=epilog, codes=codes)(
+            function
+        )
         shared = len(common)
         command.params = [*command.params[shared:], *command.params[:shared]]  # a tool's own options first
         return command
@@ -487,7 +504,9 @@ def _painted(text: str) -> str:
 
 def _give_up_error(ctx: click.Context, error: XdlcError) -> NoReturn:
     head = f"error[{error.code}]: " if error.code else "error: "
-    _give_up(ctx, head + "\n".join(error_lines(error)), error.exit_code, error)
+    own = getattr(ctx.command, "codes", None)
+    code = max(own) if own else error.exit_code
+    _give_up(ctx, head + "\n".join(error_lines(error)), code, error)
 
 
 def _give_up(ctx: click.Context, message: str, code: int, error: XdlcError | None = None) -> NoReturn:

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import xdlc
+from tests.support.differences import differences
 from tests.support.htp_models import add, cnn
 from xdlc.errors import ConstraintError, ProblemList, UsageError
 from xdlc.ir import Graph, Model, Tensor, static, u32
 from xdlc.ir import dtype as dt
-from xdlc.ir.fingerprint import differences
 from xdlc.prepare.edit import edit
 from xdlc.runtime import CpuSession
 
@@ -139,7 +139,7 @@ def test_it_is_the_model_converted_with_these_dimensions(
         found = edit(base, input_dimensions={"x": new})
     assert [GLOBAL in str(warning.message) for warning in caught] == [True] * warned
     wanted = xdlc.convert(path, input_dims={"x": new})
-    assert differences(found.main, wanted.main, origin=False) == []
+    assert differences(found.main, wanted.main, ["origins", "reasons"]) == []
     assert base.main.inputs[0].shape == (1, 3, 32, 32)
 
 
@@ -490,4 +490,4 @@ def test_real_models_become_what_conversion_gives(
     model = xdlc.convert(path, input_dims=None if base is None else {source: base})
     found = edit(model, input_dimensions={source: new})
     wanted = xdlc.convert(path, input_dims={source: new})
-    assert differences(found.main, wanted.main, origin=False) == []
+    assert differences(found.main, wanted.main, ["origins", "reasons"]) == []
