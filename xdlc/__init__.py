@@ -12,6 +12,8 @@ The verbs of the command line, in Python::
     with xdlc.Session("net.dlc", "htp", soc="sm8650") as session:
         results = [session.run({"x": image}) for image in images]
     xdlc.to_onnx("net.dlc", "net.onnx")
+    xdlc.diff("before.dlc", "after.dlc").is_equal
+    xdlc.view("net.dlc", "net.html")
 
 Importing this package loads no heavy library; a verb loads the libraries that it needs.
 """
@@ -26,7 +28,9 @@ from typing import TYPE_CHECKING
 import xdlc.compare
 import xdlc.cost
 import xdlc.debug
-import xdlc.prepare  # noqa: F401
+import xdlc.diff
+import xdlc.prepare
+import xdlc.view  # noqa: F401
 from xdlc.lazy import names_of
 from xdlc.version import VERSION
 
@@ -40,6 +44,7 @@ if TYPE_CHECKING:
         convert,
         cost,
         debug,
+        diff,
         export_binary,
         export_encodings,
         export_epcontext,
@@ -54,6 +59,7 @@ if TYPE_CHECKING:
         session,
         to_onnx,
         verdicts,
+        view,
     )
     from xdlc.errors import XdlcError
     from xdlc.ir import Model
@@ -73,6 +79,7 @@ __all__ = [
     "convert",
     "cost",
     "debug",
+    "diff",
     "explain",
     "export_binary",
     "export_encodings",
@@ -88,6 +95,7 @@ __all__ = [
     "session",
     "to_onnx",
     "verdicts",
+    "view",
 ]
 
 _HOMES = dict.fromkeys(__all__, "xdlc.api") | {"Model": "xdlc.ir", "XdlcError": "xdlc.errors"}
@@ -95,9 +103,10 @@ _HOMES["explain"] = "xdlc.runtime.vendor_errors"
 if not TYPE_CHECKING:  # checkers of types would take any name
     __getattr__ = names_of(__name__, _HOMES)
 
-# The packages ``xdlc.compare``, ``xdlc.cost``, ``xdlc.debug`` and ``xdlc.prepare`` have names of verbs.  They
-# are loaded by the imports above, so that no later import of their modules binds the name.
-del globals()["compare"], globals()["cost"], globals()["debug"], globals()["prepare"]
+# These packages have names of verbs.  They are loaded by the imports above, so that no later import of their
+# modules binds the name.
+for _verb in ("compare", "cost", "debug", "diff", "prepare", "view"):
+    del globals()[_verb]
 
 
 def __dir__() -> list[str]:

@@ -82,7 +82,10 @@ def test_matrix_of_libraries(tmp_path: Path) -> None:
     (row,) = json.loads(result.stdout)["matrix"]
     assert (row["library"], row["build"], row["soc"]) == (str(tmp_path), None, None)
     assert "libQnnHtp.so" in row["problems"][0] or "Linux x86_64" in row["problems"][0]
-    lines = invoke("--matrix", str(file), "--libraries", str(tmp_path)).stdout
+    picture = tmp_path / "m.svg"
+    lines = invoke("--matrix", str(file), "--libraries", str(tmp_path), "--svg", str(picture)).stdout
+    assert "no library" in picture.read_text("utf-8")
+    assert "--matrix" in invoke("--svg", str(picture), code=2).stderr
     assert str(tmp_path) in lines
     assert "--matrix" in invoke("--libraries", str(tmp_path), code=2).stderr
     assert "--runtime" in invoke("--matrix", str(file), "--runtime", "cpu", code=2).stderr

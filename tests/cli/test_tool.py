@@ -35,6 +35,17 @@ def test_xdlc_errors_give_their_text_and_exit_code(error: XdlcError) -> None:
     assert result.stdout == ""
 
 
+def test_a_tool_with_codes_of_its_own_ends_with_the_highest_after_each_error() -> None:
+    @tool("x", codes={0: "equal", 1: "different", 2: "error"})
+    def command() -> None:
+        raise ContainerError("bad entry", where="a.dlc")
+
+    assert CliRunner().invoke(command).exit_code == 2
+    assert CliRunner().invoke(command, ["--no-such-flag"]).exit_code == 2
+    help_text = " ".join(CliRunner().invoke(command, ["--help"]).stdout.split())
+    assert "Exit codes: 0 equal, 1 different, 2 error, 70 bug" in help_text
+
+
 def test_interrupt() -> None:
     result = CliRunner().invoke(raising(KeyboardInterrupt()))
     assert result.exit_code == 130

@@ -7,6 +7,7 @@ from xdlc.api.comparing import compare
 from xdlc.api.conversion import check, convert, draft_udo_config
 from xdlc.api.costing import cost
 from xdlc.api.debugging import debug
+from xdlc.api.differing import diff
 from xdlc.api.execution import Session, kernels, run, session
 from xdlc.api.models import annotate, executable, export_encodings, load, save, to_onnx
 from xdlc.api.plugins import check_plugin
@@ -25,6 +26,7 @@ from xdlc.api.preparation import (
 )
 from xdlc.api.runtimes import check_platform, runtime_with
 from xdlc.api.runtimes.htp import with_stored_cache
+from xdlc.api.viewing import view, view_content
 from xdlc.options.running import RunOptions
 
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
     "convert",
     "cost",
     "debug",
+    "diff",
     "draft_udo_config",
     "executable",
     "export_binary",
@@ -60,5 +63,7 @@ __all__ = [
     "support_matrix",
     "to_onnx",
     "verdicts",
+    "view",
+    "view_content",
     "with_stored_cache",
 ]

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import chain
 from numbers import Number
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from xdlc.api.verbs import checked_dims, verb
 from xdlc.converter.frontends import Frontend, check_own_options, find_frontend
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
     from xdlc.converter.checking import Report
+    from xdlc.converter.pipeline import SourceModel
     from xdlc.opdefs.source_match import UdoSet
     from xdlc.udo.config import Converted
 
@@ -72,6 +73,21 @@ def convert(
     chosen = _importing(options, example_inputs, input_dims, notify=notify, step=step)
     with _udo_set(chosen) as udos, _source(path, chosen) as (frontend, file):
         return frontend.convert(file, udos=udos, **chosen)
+
+
+def read_source(path: PathLike, **options: Any) -> tuple[Frontend, SourceModel]:
+    """Return the importer of a source model, and the model as its reader returns it.
+
+    Args:
+        path: A model file.
+        **options: Options of ``convert``, with ``input_dims``.
+
+    Raises:
+        XdlcError: As ``convert`` does.
+    """
+    chosen = _importing(cast("ConvertOptions", options), None, options.pop("input_dims", None))
+    with _udo_set(chosen) as udos, _source(path, chosen) as (frontend, file):
+        return frontend, frontend.source_model(file, udos=udos, **chosen)
 
 
 @verb

@@ -48,8 +48,8 @@ def cost(
         ContainerError: If the DLC is damaged.
         StorageError: If the DLC cannot be read.
     """
+    from xdlc.content.static_cost import static_cost
     from xdlc.cost.report import CostReport
-    from xdlc.cost.static import static_cost
     from xdlc.cost.times import milliseconds
     from xdlc.prepare.htp.targets import targets
 

@@ -39,9 +39,11 @@ def load(path: PathLike, *, crc: bool = True) -> Model:
         BackendError: If the file is a context binary, and the vendor's library is missing or fails.
     """
     from xdlc.container import load as load_container
-    from xdlc.runtime.htp.context_binary import is_context_binary, read_binary
+    from xdlc.container.caches import is_context_binary
 
     if is_context_binary(path):
+        from xdlc.runtime.htp.context_binary import read_binary
+
         return read_binary(path)
     try:
         model = load_container(path, crc=crc)

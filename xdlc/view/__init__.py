@@ -1,0 +1,1 @@
+"""Page that shows the graph of a model, or of two models side by side."""
