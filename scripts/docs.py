@@ -2,6 +2,7 @@
 
     make docs                            # python -m scripts.docs
     make man                             # python -m scripts.docs --man
+    python -m scripts.docs --numpy-wheel FILE.whl   # the page that opens DLCs then has statistics of weights
 
 Pages are Markdown that GitHub shows as well.  A copy of docs/ in .site/source gets what only the site has:
 the sidebar, pages about the project from other folders, and pages from the code (scripts/reference.py).
@@ -21,10 +22,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from scripts import reference
+from scripts.browser import browser_page, fetched
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 SITE = ROOT / ".site"
+BROWSER_GUIDE = "guides/view-in-browser.md"
+BROWSER_PAGE = "open-dlc.html"
 
 # Pages of other folders, and their places in the site.
 ELSEWHERE = {
@@ -53,7 +57,10 @@ CONTENTS = {
         "guides/calibration-data",
         "guides/mixed-precision",
         "guides/compare",
+        "guides/diff",
         "guides/debug",
+        "guides/view",
+        "guides/view-in-browser",
     ),
     "Guides: chips": (
         "guides/choosing-socs",
@@ -97,13 +104,19 @@ _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!\w+:|#)([^)\s#]+)(#[^
 # ------------------------------------------------------------------ pages
 
 
-def pages() -> dict[str, str]:
-    """Return the text of each page of the site by its path in it."""
+def pages(*, has_browser_page: bool = False) -> dict[str, str]:
+    """Return the text of each page of the site by its path in it.
+
+    Args:
+        has_browser_page: Whether the site has the page that opens DLCs.
+    """
     sources = {path.relative_to(ROOT).as_posix(): path for path in sorted(DOCS.rglob("*.md"))}
     sources |= {name: ROOT / name for name in ELSEWHERE if (ROOT / name).exists()}
     places = {name: ELSEWHERE.get(name, name.removeprefix("docs/")) for name in sources}
     texts = {places[name]: with_links(path.read_text(), name, places) for name, path in sources.items()}
     texts |= reference.pages()
+    if has_browser_page:
+        texts[BROWSER_GUIDE] += f'\n<p><a href="../{BROWSER_PAGE}">Open a DLC in the browser</a></p>\n'
     texts["index.md"] += contents(texts)
     texts["adr/README.md"] += reference.toctree(
         "", sorted(name for name in texts if name.startswith("adr/0"))
@@ -157,9 +170,10 @@ def contents(texts: Mapping[str, str]) -> str:
 # ------------------------------------------------------------------ building
 
 
-def prepare(source: Path) -> None:
-    """Write what Sphinx reads; files that stay equal are not touched, so that it reads no page twice."""
-    files: dict[str, bytes] = {name: text.encode() for name, text in pages().items()}
+def prepare(source: Path, *, has_browser_page: bool = False) -> None:
+    """Write what Sphinx reads; equal files stay, so that it reads no page twice."""
+    texts = pages(has_browser_page=has_browser_page)
+    files: dict[str, bytes] = {name: text.encode() for name, text in texts.items()}
     for path in DOCS.rglob("*"):
         if path.is_file() and path.suffix != ".md" and "__pycache__" not in path.parts:
             files[path.relative_to(DOCS).as_posix()] = path.read_bytes()
@@ -181,14 +195,20 @@ def main() -> int:
     )
     parser.add_argument("--man", action="store_true", help="write man pages instead of the site")
     parser.add_argument("--output", type=Path, metavar="FOLDER", help="[default: .site/html or .site/man]")
+    parser.add_argument("--numpy-wheel", type=Path, metavar="FILE.whl", help="numpy for Pyodide")
     options = parser.parse_args()
     source = SITE / "source"
-    prepare(source)
+    pyodide = "man pages have no pages" if options.man else fetched(SITE / "pyodide")
+    if isinstance(pyodide, str) and not options.man:
+        print(f"notice: the site has no page that opens DLCs, because {pyodide}", file=sys.stderr)
+    prepare(source, has_browser_page=isinstance(pyodide, Path))
     builder = "man" if options.man else "html"
     target = options.output or SITE / builder
     command = [sys.executable, "-m", "sphinx", "-q", "-E", "-W", "--keep-going", "-b", builder]
     command += ["-d", str(SITE / "doctrees"), str(source), str(target)]
     code = subprocess.run(command, cwd=ROOT, env={**os.environ, "COLUMNS": "100"}, check=False).returncode
+    if not code and isinstance(pyodide, Path):
+        (target / BROWSER_PAGE).write_text(browser_page(pyodide, options.numpy_wheel), "utf-8")
     if not code:
         print(target / "index.html" if builder == "html" else target)
     return code
