@@ -47,6 +47,7 @@ def browser_page(pyodide: Path, numpy_wheel: Path | None = None) -> str:
         kind="xdlc",
         name="open a DLC",
         summary=["The page needs JavaScript."],
+        policy=" blob: 'wasm-unsafe-eval'; worker-src blob:; connect-src 'none'",
     )
 
 

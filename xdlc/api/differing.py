@@ -102,8 +102,8 @@ def is_source(model: Model | PathLike) -> bool:
 
     with suppress(OSError, ValueError):  # reading the file reports the error
         path = None if isinstance(model, Model) else Path(model)
-        known = None if path is None else recognize(path)
-        return path is not None and any(each.recognizes(path, known) for each in frontends().values())
+        content = None if path is None else recognize(path)
+        return path is not None and any(each.recognizes(path, content) for each in frontends().values())
     return False
 
 

@@ -46,18 +46,27 @@ def parts(package: str, *files: str) -> str:
 
 
 def assemble(
-    template: str, *, style: str, script: str, data: str, kind: str, name: str, summary: Iterable[str]
+    body: str,
+    *,
+    style: str,
+    script: str,
+    data: str,
+    kind: str,
+    name: str,
+    summary: Iterable[str],
+    policy: str = "",
 ) -> str:
     """Return a page whose policy allows its own style and script alone.
 
     Args:
-        template: Page with a place in double braces for each part.
+        body: Body of the page with a place in double braces for each part.
         style: Its CSS.
         script: Its JavaScript.
         data: What the script draws, as text without marks of HTML.
         kind: What the page is.
         name: What it is about.
         summary: Lines for browsers that run no scripts.
+        policy: Further sources of scripts, and further directives.
     """
     places = {
         "TITLE": html.escape(printable(f"{kind}: {name}")),
@@ -69,9 +78,12 @@ def assemble(
         "SCRIPT": script,
         "SCRIPT_HASH": _hash(script),
         "DATA": data,
+        "POLICY": policy,
     }
     # In one pass, so that nothing is looked for in what was put in.
-    return re.sub(r"\{\{([A-Z_]+)\}\}", lambda match: places[match[1]], template)
+    return re.sub(
+        r"\{\{([A-Z_]+)\}\}", lambda match: places[match[1]], parts("xdlc.page", "head.html") + body
+    )
 
 
 def printable(text: str) -> str:
