@@ -210,8 +210,8 @@ def bits(model):
 
 @_mutation("encodings", "tensor 'w'", "conv")
 def scale_of_channel(model):
-    held = _tensor(model, "w").encoding
-    _tensor(model, "w").encoding = replace(held, scales=(*held.scales[:3], 0.5))
+    encoding = _tensor(model, "w").encoding
+    _tensor(model, "w").encoding = replace(encoding, scales=(*encoding.scales[:3], 0.5))
 
 
 @_mutation("encodings", "tensor 'w'", "conv")
@@ -231,8 +231,8 @@ def block_shape(model):
 
 @_mutation("encodings", "tensor 'u'", "conv_lpbq")
 def block_scale(model):
-    held = _tensor(model, "u").encoding
-    _tensor(model, "u").encoding = replace(held, block_scales=(*held.block_scales[:7], 9))
+    encoding = _tensor(model, "u").encoding
+    _tensor(model, "u").encoding = replace(encoding, block_scales=(*encoding.block_scales[:7], 9))
 
 
 @_mutation("encodings", "output 0 'out'", "softmax")
