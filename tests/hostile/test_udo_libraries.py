@@ -58,13 +58,13 @@ def evil(kernels: Kernels, how: str) -> BackendError:
         ("print and crash", r"SIGABRT; it printed 'I am out of my depth'"),
         ("close the line", "executing it (closed its channel|ended with)"),
         ("babble", "executing it wrote into the channel that carries answers"),
-        ("fail", "execute returned XDLC_UDO_ERROR_FAILED: the data are not to my liking"),
-        ("odd status", "execute returned the unknown status 77"),
-        ("refuse", "validate returned XDLC_UDO_ERROR_UNSUPPORTED: custom is refused"),
+        ("fail", "executeOp returned SNPE_UDO_INVALID_ARGUMENT: the data are not to my liking"),
+        ("odd status", "executeOp returned the unknown status 77"),
+        ("refuse", "validateOperation returned SNPE_UDO_UNSUPPORTED_FEATURE: Evil is refused"),
         ("crash in validate", "opening it ended with SIGSEGV"),
-        ("no factory", "create_factory returned XDLC_UDO_ERROR_OUT_OF_MEMORY: there are no factories left"),
+        ("no factory", "createOpFactory returned SNPE_UDO_MEM_ALLOC_ERROR: there are no factories left"),
         ("wrong shape", r"infers that output 0 has shape \[3, 3\], but the model states \[2, 3\]"),
-        ("huge rank", "infer_outputs returned rank 1000"),
+        ("huge rank", "EvilShapeInference returned rank 1000"),
     ],
 )
 def test_what_an_op_does_wrong_names_op_and_library(
@@ -114,15 +114,13 @@ def opened(path: Path) -> XdlcError:
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["-DMAJOR=2"], "is for version 2 of xdlc_udo.h, but xdlc has version 1"),
-        (["-DNO_TABLE"], "xdlc_udo_get_registration returned NULL"),
+        (["-DNO_INFO"], "has no info: it is NULL"),
         (["-DNUM_OPS=4000000000u"], "states 4000000000 operations; xdlc supports at most 4096"),
         (["-DNUM_OPS=0"], "lists no operations"),
         (
             ["-DNUM_OPS=4000"],
             "loading it ended with SIG|has no operation type|lists the operation|says that",
         ),
-        (["-DVALIDATE=NULL"], "has no function validate in its table"),
         (["-DCORES=0"], "runs on cores 0x0, which are unknown"),
         (["-DCORES=9"], "runs on cores 0x9, which are unknown"),
         (['-DPACKAGE=""'], "has no package: it is empty"),
@@ -146,7 +144,6 @@ def test_a_registration_library_that_lies(libraries: Libraries, flags: list[str]
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (("-DMAJOR=7",), "is for version 7 of xdlc_udo.h"),
         (
             ('-DPACKAGE="Other"',),
             "implements package 'Other' for CPU, but must implement 'Math' for CPU",
@@ -196,15 +193,12 @@ def test_a_library_that_is_cut_off(tmp_path: Path, library: Path) -> None:
 
 
 def test_a_library_without_the_function(libraries: Libraries) -> None:
-    assert "does not export xdlc_udo_get_registration" in opened(libraries.kernel()).problem
+    assert "does not export SnpeUdo_initRegLibrary" in opened(libraries.kernel()).problem
 
 
-def test_a_library_for_another_runtime(tmp_path: Path) -> None:
-    source = tmp_path / "vendor.c"
-    source.write_text("int SnpeUdo_getVersion(void) { return 0; }\n")
-    assert "not a library for SNPE's own runtime" in str(
-        opened(build_library(source, tmp_path / "vendor.so")).fix
-    )
+def test_an_implementation_library_in_place_of_the_registration(libraries: Libraries) -> None:
+    error = opened(libraries.package().with_name("libMathCpu.so"))
+    assert str(error.fix).startswith("give the registration library")
 
 
 def test_a_library_that_crashes_while_it_is_loaded(tmp_path: Path) -> None:
@@ -217,7 +211,7 @@ def test_a_library_that_crashes_while_it_is_loaded(tmp_path: Path) -> None:
 
 
 def test_a_library_for_other_cores_only(libraries: Libraries) -> None:
-    path = libraries.registration("-DCORES=XDLC_UDO_DSP")
+    path = libraries.registration("-DCORES=SNPE_UDO_CORETYPE_DSP")
     error = opened(path)
     assert "there is no kernel for Math::Scale" in error.problem
     assert f"build the kernel for the CPU: {path} has the kernel only for DSP" in str(error.fix)
@@ -240,18 +234,19 @@ def test_a_library_that_releases_not_all_is_told_when_it_is_closed(tmp_path: Pat
     kernels = Kernels(path)
     CpuSession(custom_graph("Scale"), kernels=kernels).run({"x0": X})
     with pytest.raises(
-        BackendError, match="terminate returned XDLC_UDO_ERROR_STATE: something has not been released"
+        BackendError,
+        match="terminateImplLibrary returned SNPE_UDO_UNSUPPORTED_FEATURE: something has not been released",
     ):
         kernels.close()
 
 
 def test_a_library_that_cannot_tell_open_shapes(libraries: Libraries) -> None:
-    path = libraries.package("-DINFER=NULL")
+    path = libraries.package("-DNO_SHAPES")
     graph = custom_graph("Grow", {"factor": f32(1)}, open_axes=(0,), output=(4, 3))
     with Kernels(path) as kernels, pytest.raises(BackendError) as caught:
         CpuSession(graph, kernels=kernels).run({"x0": X})
     assert "does not infer the shapes of outputs" in caught.value.problem
-    assert "infer_outputs" in str(caught.value.fix)
+    assert "GrowShapeInference" in str(caught.value.fix)
     assert str(path) in str(caught.value.where)
 
 
@@ -263,7 +258,7 @@ def test_a_shape_function_in_python_for_a_library(libraries: Libraries, tmp_path
         "    return (None if rows is None else 3 * rows, columns)\n"
     )
     graph = custom_graph("Grow", {"factor": f32(2)}, open_axes=(0,), output=(4, 3))
-    for flags in (["-DINFER=NULL"], []):
+    for flags in (["-DNO_SHAPES"], []):
         with Kernels([libraries.package(*flags), shapes]) as kernels:
             got = CpuSession(graph, kernels=kernels).run({"x0": X})["y"]
         np.testing.assert_array_equal(got, np.concatenate([X, X, X]) * 2)
@@ -277,11 +272,11 @@ def test_problems_of_all_files_are_listed_up_to_a_crash(libraries: Libraries, tm
     never = tmp_path / "never.py"
     never.write_text("raise AssertionError('the process is gone')\n")
     (op,) = custom_graph("Scale").ops
-    with Kernels([libraries.registration("-DMAJOR=2"), bad, worse, never]) as kernels:
+    with Kernels([libraries.registration("-DNO_INFO"), bad, worse, never]) as kernels:
         with pytest.raises(ProblemList) as caught:
             kernels.knows(op)
         told = [problem.problem for problem in caught.value.problems]
-    assert "is for version 2" in told[0]
+    assert "has no info" in told[0]
     assert "ZeroDivisionError" in told[1]
     assert "SIGABRT" in told[2]
     assert len(told) == 3

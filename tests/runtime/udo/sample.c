@@ -1,5 +1,7 @@
 /* A package "Math" whose ops work, or fail in the way that their parameter "do" says. */
-#include "xdlc_udo.h"
+#include "SnpeUdo/UdoImpl.h"
+#include "SnpeUdo/UdoReg.h"
+#include "CPU/QnnCpuOpPackage.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -15,159 +17,168 @@
 #ifndef PACKAGE
 #define PACKAGE "Math"
 #endif
-#ifndef MAJOR
-#define MAJOR XDLC_UDO_API_MAJOR
-#endif
 
-static const char *text_of(uint32_t count, const xdlc_udo_param *params, const char *name) {
+static const char *text_of(uint32_t count, const SnpeUdo_Param_t *params, const char *name) {
   for (uint32_t i = 0; i < count; ++i)
-    if (strcmp(params[i].name, name) == 0 && params[i].string != NULL) return params[i].string;
+    if (strcmp(params[i].paramName, name) == 0 && params[i].paramType == SNPE_UDO_PARAMTYPE_STRING)
+      return params[i].stringParam;
   return "";
+}
+
+static inline size_t elements_of(const SnpeUdo_TensorParam_t *tensor) {
+  size_t count = 1;
+  for (uint32_t i = 0; i < tensor->tensorRank; ++i) count *= tensor->currDimensions[i];
+  return count;
 }
 
 #ifdef REGISTRATION
 
-static const uint32_t reals[] = {XDLC_UDO_FLOAT_32};
-static const xdlc_udo_place_info places[] = {{"x", XDLC_UDO_CPU, 1, reals}, {"y", XDLC_UDO_CPU, 1, reals}};
 #ifndef CORES
-#define CORES XDLC_UDO_CPU
+#define CORES SNPE_UDO_CORETYPE_CPU
 #endif
-static const xdlc_udo_op_info ops[] = {
-    {"Scale", CORES, 2, places}, {"Sum", CORES, 0, NULL},  {"Evil", CORES, 0, NULL},
-    {"Grow", CORES, 0, NULL},    {"Count", CORES, 0, NULL}};
-static const xdlc_udo_library_info libraries[] = {{XDLC_UDO_CPU, LIBRARY}};
 #ifndef NUM_OPS
 #define NUM_OPS 5
 #endif
-static const xdlc_udo_registration_info info = {PACKAGE, "1.0", NUM_OPS, ops, 1, libraries};
+static SnpeUdo_OperationInfo_t ops[] = {
+    {.operationType = "Scale", .supportedByCores = CORES}, {.operationType = "Sum", .supportedByCores = CORES},
+    {.operationType = "Evil", .supportedByCores = CORES},  {.operationType = "Grow", .supportedByCores = CORES},
+    {.operationType = "Count", .supportedByCores = CORES}};
+static SnpeUdo_LibraryInfo_t libraries[] = {{SNPE_UDO_CORETYPE_CPU, LIBRARY}};
+static SnpeUdo_RegInfo_t info = {PACKAGE, CORES, 1, libraries, "Scale Sum Evil Grow Count", NUM_OPS, ops};
 
-static xdlc_udo_status initialize(void) { return XDLC_UDO_OK; }
+SnpeUdo_ErrorType_t SnpeUdo_initRegLibrary(void) { return SNPE_UDO_NO_ERROR; }
 
-static xdlc_udo_status get_info(const xdlc_udo_registration_info **found) {
+SnpeUdo_ErrorType_t SnpeUdo_getRegInfo(SnpeUdo_RegInfo_t **found) {
+#ifdef NO_INFO
+  (void)info;
+  *found = NULL;
+#else
   *found = &info;
-  return XDLC_UDO_OK;
+#endif
+  return SNPE_UDO_NO_ERROR;
 }
 
-static xdlc_udo_status validate(const xdlc_udo_op *op, char *message, size_t size) {
-  const char *wanted = text_of(op->num_params, op->params, "do");
+SnpeUdo_ErrorType_t SnpeUdo_validateOperation(SnpeUdo_OpDefinition_t *op) {
+  const char *wanted = text_of(op->numOfStaticParams, op->staticParams, "do");
   if (strcmp(wanted, "refuse") == 0) {
-    snprintf(message, size, "%s is refused", op->name);
-    return XDLC_UDO_ERROR_UNSUPPORTED;
+    fprintf(stderr, "%s is refused\n", op->operationType);
+    return SNPE_UDO_UNSUPPORTED_FEATURE;
   }
   if (strcmp(wanted, "crash in validate") == 0) raise(SIGSEGV);
-  return XDLC_UDO_OK;
+  return SNPE_UDO_NO_ERROR;
 }
 
-static xdlc_udo_status infer(const xdlc_udo_op *op, xdlc_udo_shape *outputs, char *message, size_t size) {
-  (void)message, (void)size;
-  const xdlc_udo_tensor *in = &op->inputs[0];
-  for (uint32_t i = 0; i < op->num_outputs; ++i) {
-    outputs[i].data_type = strcmp(op->type, "Count") == 0 ? (uint32_t)XDLC_UDO_INT_32 : in->data_type;
-    outputs[i].rank = in->rank;
-    for (uint32_t k = 0; k < in->rank; ++k) outputs[i].dims[k] = in->dims[k];
-    if (strcmp(op->type, "Grow") == 0 && in->dims[0] != XDLC_UDO_OPEN_EXTENT) outputs[i].dims[0] *= 2;
-    if (strcmp(text_of(op->num_params, op->params, "do"), "wrong shape") == 0) outputs[i].dims[0] += 1;
-    if (strcmp(text_of(op->num_params, op->params, "do"), "huge rank") == 0) outputs[i].rank = 1000;
+#ifndef NO_SHAPES
+static const char *wanted_of(const Qnn_OpConfigV1_t *op) {
+  for (uint32_t i = 0; i < op->numOfParams; ++i)
+    if (strcmp(op->params[i].name, "do") == 0) return op->params[i].scalarParam.stringValue;
+  return "";
+}
+
+static Qnn_ErrorHandle_t infer(Qnn_OpConfig_t *config, uint32_t factor) {
+  Qnn_OpConfigV1_t *op = &config->v1;
+  const Qnn_TensorV1_t *in = &op->inputTensors[0].v1;
+  for (uint32_t i = 0; i < op->numOfOutputs; ++i) {
+    Qnn_TensorV1_t *out = &op->outputTensors[i].v1;
+    out->dataType = in->dataType;
+    out->rank = in->rank;
+    for (uint32_t k = 0; k < in->rank; ++k) out->dimensions[k] = in->dimensions[k];
+    out->dimensions[0] *= factor;
+    if (strcmp(wanted_of(op), "wrong shape") == 0) out->dimensions[0] += 1;
+    if (strcmp(wanted_of(op), "huge rank") == 0) out->rank = 1000;
   }
-  return XDLC_UDO_OK;
+  return QNN_SUCCESS;
 }
 
-static xdlc_udo_status terminate(void) { return XDLC_UDO_OK; }
-
-#ifndef INFER
-#define INFER infer
-#endif
-#ifndef VALIDATE
-#define VALIDATE validate
-#endif
-static const xdlc_udo_registration registration = {MAJOR, 0, initialize, get_info, VALIDATE, INFER, terminate};
-
-const xdlc_udo_registration *xdlc_udo_get_registration(void) {
-  (void)infer, (void)validate;
-#ifdef NO_TABLE
-  (void)registration;
-  return NULL;
-#else
-  return &registration;
-#endif
+Qnn_ErrorHandle_t ScaleShapeInference(Qnn_OpConfig_t *op) { return infer(op, 1); }
+Qnn_ErrorHandle_t SumShapeInference(Qnn_OpConfig_t *op) { return infer(op, 1); }
+Qnn_ErrorHandle_t EvilShapeInference(Qnn_OpConfig_t *op) { return infer(op, 1); }
+Qnn_ErrorHandle_t GrowShapeInference(Qnn_OpConfig_t *op) { return infer(op, 2); }
+Qnn_ErrorHandle_t CountShapeInference(Qnn_OpConfig_t *op) { return infer(op, 1); }
+Qnn_ErrorHandle_t CountDataTypeInference(Qnn_OpConfig_t *op) {
+  op->v1.outputTensors[0].v1.dataType = QNN_DATATYPE_INT_32;
+  return QNN_SUCCESS;
 }
+#endif
+
+SnpeUdo_ErrorType_t SnpeUdo_terminateRegLibrary(void) { return SNPE_UDO_NO_ERROR; }
 
 #endif
 #ifdef IMPLEMENTATION
 
-struct xdlc_udo_factory_object {
+typedef struct {
   char type[32];
   char wanted[64];
   float factor;
   uint32_t mode;
-};
+} factory_object;
 
-struct xdlc_udo_operation_object {
-  const struct xdlc_udo_factory_object *factory;
+typedef struct {
+  const factory_object *factory;
   uint32_t num_inputs, num_outputs;
-  const xdlc_udo_tensor *inputs, *outputs;
-  uint64_t nanoseconds;
-};
+  const SnpeUdo_TensorParam_t *inputs, *outputs;
+  uint32_t microseconds;
+} operation_object;
 
 static int factories = 0, operations = 0, initialized = 0;
-static const char *message = "";
-static const xdlc_udo_infrastructure *host = NULL;
+static char type_names[] = "Scale Sum Evil Grow Count";
+static SnpeUdo_ImpInfo_t info_cpu = {SNPE_UDO_CORETYPE_CPU, PACKAGE, type_names, 5};
 
-static const char *const types[] = {"Scale", "Sum", "Evil", "Grow", "Count"};
-static const xdlc_udo_implementation_info info_cpu = {PACKAGE, XDLC_UDO_CPU, 5, types};
-
-static xdlc_udo_status initialize_cpu(const xdlc_udo_infrastructure *infrastructure) {
-  host = infrastructure;
+SnpeUdo_ErrorType_t SnpeUdo_initImplLibrary(void *infrastructure) {
+  (void)infrastructure;
   ++initialized;
-  return XDLC_UDO_OK;
+  return SNPE_UDO_NO_ERROR;
 }
 
-static xdlc_udo_status get_info_cpu(const xdlc_udo_implementation_info **found) {
+SnpeUdo_ErrorType_t SnpeUdo_getImpInfo(SnpeUdo_ImpInfo_t **found) {
   *found = &info_cpu;
-  return XDLC_UDO_OK;
+  return SNPE_UDO_NO_ERROR;
 }
 
-static xdlc_udo_status create_factory(uint32_t core, const char *type, uint32_t num_params,
-                                      const xdlc_udo_param *params, xdlc_udo_factory *factory) {
-  struct xdlc_udo_factory_object *made = calloc(1, sizeof *made);
-  if (core != XDLC_UDO_CPU || made == NULL) {
+SnpeUdo_ErrorType_t SnpeUdo_createOpFactory(SnpeUdo_CoreType_t core, void *infrastructure, SnpeUdo_String_t type,
+                                            uint32_t num_params, SnpeUdo_Param_t *params, SnpeUdo_OpFactory_t *factory) {
+  factory_object *made = calloc(1, sizeof *made);
+  (void)infrastructure;
+  if (core != SNPE_UDO_CORETYPE_CPU || made == NULL) {
     free(made);
-    return XDLC_UDO_ERROR_UNSUPPORTED;
+    return SNPE_UDO_WRONG_CORE;
   }
   made->factor = 1.0f;
   snprintf(made->type, sizeof made->type, "%s", type);
   snprintf(made->wanted, sizeof made->wanted, "%s", text_of(num_params, params, "do"));
   for (uint32_t i = 0; i < num_params; ++i) {
-    if (strcmp(params[i].name, "factor") == 0) made->factor = (float)params[i].real;
-    if (strcmp(params[i].name, "mode") == 0) made->mode = (uint32_t)params[i].integer;
-    if (strcmp(params[i].name, "table") == 0) made->factor = ((const float *)params[i].tensor.data)[1];
+    if (strcmp(params[i].paramName, "factor") == 0) made->factor = params[i].scalarParam.dataValue.floatValue;
+    if (strcmp(params[i].paramName, "mode") == 0) made->mode = params[i].scalarParam.dataValue.uint32Value;
+    if (strcmp(params[i].paramName, "table") == 0) made->factor = ((const float *)params[i].tensorParam.tensorData)[1];
   }
   if (strcmp(made->wanted, "no factory") == 0) {
-    message = "there are no factories left";
+    fprintf(stderr, "there are no factories left\n");
     free(made);
-    return XDLC_UDO_ERROR_OUT_OF_MEMORY;
+    return SNPE_UDO_MEM_ALLOC_ERROR;
   }
   ++factories;
-  *factory = made;
-  return XDLC_UDO_OK;
+  *factory = (SnpeUdo_OpFactory_t)made;
+  return SNPE_UDO_NO_ERROR;
 }
 
-static xdlc_udo_status set_io(xdlc_udo_operation operation, uint32_t num_inputs, const xdlc_udo_tensor *inputs,
-                              uint32_t num_outputs, const xdlc_udo_tensor *outputs) {
-  operation->num_inputs = num_inputs, operation->inputs = inputs;
-  operation->num_outputs = num_outputs, operation->outputs = outputs;
-  return XDLC_UDO_OK;
+SnpeUdo_ErrorType_t SnpeUdo_setOpIO(SnpeUdo_Operation_t handle, SnpeUdo_TensorParam_t *inputs,
+                                    SnpeUdo_TensorParam_t *outputs) {
+  operation_object *operation = (operation_object *)handle;
+  operation->inputs = inputs, operation->outputs = outputs;
+  return SNPE_UDO_NO_ERROR;
 }
 
-static xdlc_udo_status create_operation(xdlc_udo_factory factory, uint32_t num_inputs,
-                                        const xdlc_udo_tensor *inputs, uint32_t num_outputs,
-                                        const xdlc_udo_tensor *outputs, xdlc_udo_operation *operation) {
-  struct xdlc_udo_operation_object *made = calloc(1, sizeof *made);
-  if (made == NULL) return XDLC_UDO_ERROR_OUT_OF_MEMORY;
-  made->factory = factory;
+SnpeUdo_ErrorType_t SnpeUdo_createOperation(SnpeUdo_OpFactory_t factory, void *infrastructure, uint32_t num_inputs,
+                                            SnpeUdo_TensorParam_t *inputs, uint32_t num_outputs,
+                                            SnpeUdo_TensorParam_t *outputs, SnpeUdo_Operation_t *operation) {
+  operation_object *made = calloc(1, sizeof *made);
+  (void)infrastructure;
+  if (made == NULL) return SNPE_UDO_MEM_ALLOC_ERROR;
+  made->factory = (const factory_object *)factory;
+  made->num_inputs = num_inputs, made->num_outputs = num_outputs;
   ++operations;
-  *operation = made;
-  return set_io(made, num_inputs, inputs, num_outputs, outputs);
+  *operation = (SnpeUdo_Operation_t)made;
+  return SnpeUdo_setOpIO(*operation, inputs, outputs);
 }
 
 static int is_socket(int file) {
@@ -202,94 +213,92 @@ static uint64_t now(void) {
   return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-static xdlc_udo_status execute(xdlc_udo_operation operation, uint32_t id, xdlc_udo_notify notify, void *context) {
-  const struct xdlc_udo_factory_object *factory = operation->factory;
-  const xdlc_udo_tensor *in = operation->inputs, *out = operation->outputs;
-  float *y = out->data;
+SnpeUdo_ErrorType_t SnpeUdo_executeOp(SnpeUdo_Operation_t handle, bool blocking, const uint32_t id,
+                                      SnpeUdo_ExternalNotify_t notify) {
+  operation_object *operation = (operation_object *)handle;
+  const factory_object *factory = operation->factory;
+  const SnpeUdo_TensorParam_t *in = operation->inputs, *out = operation->outputs;
+  float *y = out->tensorData;
   uint64_t start = now();
+  (void)id, (void)notify;
+  if (!blocking) return SNPE_UDO_UNSUPPORTED_FEATURE;
   if (strcmp(factory->type, "Evil") == 0) {
     be_evil(factory->wanted);
-    if (strcmp(factory->wanted, "write the input") == 0) ((float *)in->data)[0] = 1;
+    if (strcmp(factory->wanted, "write the input") == 0) ((float *)in->tensorData)[0] = 1;
     if (strcmp(factory->wanted, "fail") == 0) {
-      message = "the data are not to my liking";
-      return XDLC_UDO_ERROR_FAILED;
+      fprintf(stderr, "the data are not to my liking\n");
+      return SNPE_UDO_INVALID_ARGUMENT;
     }
-    if (strcmp(factory->wanted, "odd status") == 0) return 77;
-    if (strcmp(factory->wanted, "log") == 0) host->log("logged");
+    if (strcmp(factory->wanted, "odd status") == 0) return (SnpeUdo_ErrorType_t)77;
+    if (strcmp(factory->wanted, "log") == 0) fprintf(stderr, "logged\n");
   }
-  size_t count = out->num_bytes / sizeof(float);
+  size_t count = elements_of(out);
   if (strcmp(factory->type, "Count") == 0) {
-    int32_t *n = out->data;
+    int32_t *n = out->tensorData;
     n[0] = factories, n[1] = operations, n[2] = initialized;
   } else if (strcmp(factory->type, "Sum") == 0) {
     uint32_t given = 0;
-    memset(y, 0, out->num_bytes);
+    memset(y, 0, count * sizeof *y);
     for (uint32_t k = 0; k < operation->num_inputs; ++k) {
-      if (in[k].flags & XDLC_UDO_OMITTED) continue;
+      if (in[k].layout == SNPE_UDO_LAYOUT_NULL) continue;
       ++given;
-      const float *x = in[k].data;
-      const uint8_t *stored = in[k].data;
-      for (size_t i = 0; i < count; ++i)
-        y[i] += in[k].scale != 0 ? (float)((stored[i] + in[k].offset) * in[k].scale) : x[i];
+      const float *x = in[k].tensorData;
+      const uint8_t *stored = in[k].tensorData;
+      const SnpeUdo_TFQuantize_t *span = &in[k].quantizeParams.TFParams;
+      const float step = (span->maxValue - span->minValue) / 255;
+      const int is_stored = in[k].quantizeParams.quantizeType == SNPE_UDO_QUANTIZATION_TF;
+      for (size_t i = 0; i < count; ++i) y[i] += is_stored ? span->minValue + (float)stored[i] * step : x[i];
     }
     if (factory->mode == 1)
       for (size_t i = 0; i < count; ++i) y[i] /= (float)given;
   } else {
-    const float *x = in->data;
-    size_t inner = in->num_bytes / sizeof(float);
+    const float *x = in->tensorData;
+    size_t inner = elements_of(in);
     for (size_t i = 0; i < count; ++i) y[i] = x[i % inner] * factory->factor;
   }
-  operation->nanoseconds = now() - start + 1;
-  if (notify != NULL) notify(context, id, XDLC_UDO_OK);
-  return XDLC_UDO_OK;
+  operation->microseconds = (uint32_t)((now() - start) / 1000u) + 1;
+  return SNPE_UDO_NO_ERROR;
 }
 
-static xdlc_udo_status profile(xdlc_udo_operation operation, uint64_t *nanoseconds) {
-  *nanoseconds = operation->nanoseconds;
-  return XDLC_UDO_OK;
+SnpeUdo_ErrorType_t SnpeUdo_profileOp(SnpeUdo_Operation_t operation, uint32_t *microseconds) {
+  *microseconds = ((operation_object *)operation)->microseconds;
+  return SNPE_UDO_NO_ERROR;
 }
 
-static xdlc_udo_status release_operation(xdlc_udo_operation operation) {
+SnpeUdo_ErrorType_t SnpeUdo_releaseOp(SnpeUdo_Operation_t operation) {
   --operations;
   free(operation);
-  return XDLC_UDO_OK;
+  return SNPE_UDO_NO_ERROR;
 }
 
-static xdlc_udo_status release_factory(xdlc_udo_factory factory) {
+SnpeUdo_ErrorType_t SnpeUdo_releaseOpFactory(SnpeUdo_OpFactory_t factory) {
   --factories;
   free(factory);
-  return XDLC_UDO_OK;
+  return SNPE_UDO_NO_ERROR;
 }
 
-static xdlc_udo_status terminate_cpu(void) {
+SnpeUdo_ErrorType_t SnpeUdo_terminateImplLibrary(void) {
   if (factories != 0 || operations != 0 || --initialized != 0) {
-    message = "something has not been released";
-    return XDLC_UDO_ERROR_STATE;
+    fprintf(stderr, "something has not been released\n");
+    return SNPE_UDO_UNSUPPORTED_FEATURE;
   }
-  return XDLC_UDO_OK;
+  return SNPE_UDO_NO_ERROR;
 }
-
-static const char *last_message(void) { return message; }
-
-static const xdlc_udo_implementation implementation = {
-    MAJOR,  0,       initialize_cpu,    get_info_cpu,    create_factory, create_operation, set_io, execute,
-    profile, release_operation, release_factory, terminate_cpu,  last_message};
-
-const xdlc_udo_implementation *xdlc_udo_get_implementation(void) { return &implementation; }
 
 #endif
 #ifdef PLAIN_KERNEL
 
-XDLC_UDO_EXPORT xdlc_udo_status plain_kernel(uint32_t num_inputs, const xdlc_udo_tensor *inputs,
-                                             uint32_t num_outputs, const xdlc_udo_tensor *outputs,
-                                             uint32_t num_arguments, const xdlc_udo_argument *arguments) {
-  if (num_inputs != 1 || num_outputs != 1 || num_arguments != 4) return XDLC_UDO_ERROR_INVALID_ARGUMENT;
-  if (strcmp(text_of(0, NULL, ""), arguments[2].string) != 0) raise(SIGSEGV);
-  const float *x = inputs->data, *table = arguments[3].tensor->data;
-  float *y = outputs->data;
-  for (size_t i = 0; i < outputs->num_bytes / sizeof *y; ++i)
-    y[i] = x[i] * (float)arguments[0].integer + (float)arguments[1].real + table[i % 2];
-  return XDLC_UDO_OK;
+Qnn_ErrorHandle_t plain_kernel(const QnnCpuOpPackage_Node_t *node) {
+  if (node->numOfInputs != 1 || node->numOfOutputs != 1 || node->numOfParams != 4)
+    return QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT;
+  if (strcmp(text_of(0, NULL, ""), node->params[2]->stringParam) != 0) raise(SIGSEGV);
+  const float *x = node->inputs[0]->data, *table = node->params[3]->tensorParam->data;
+  float *y = node->outputs[0]->data;
+  size_t count = 1;
+  for (uint32_t i = 0; i < node->outputs[0]->rank; ++i) count *= node->outputs[0]->currentDimensions[i];
+  for (size_t i = 0; i < count; ++i)
+    y[i] = x[i] * (float)node->params[0]->scalarParam + (float)node->params[1]->scalarParam + table[i % 2];
+  return QNN_SUCCESS;
 }
 
 #endif

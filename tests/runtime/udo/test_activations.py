@@ -13,8 +13,8 @@ from xdlc.container.udo import add_definitions, definitions
 from xdlc.errors import ProblemList
 from xdlc.ir import Model, ScaleOffset
 from xdlc.ir.dtype import BY_CODE, BY_NAME, UFIXED8
-from xdlc.opdefs import parse_collection
 from xdlc.opdefs.backend_view import on_cpu
+from xdlc.opdefs.xml_reader import parse_collection
 from xdlc.runtime.udo.build_descriptor import form_of
 from xdlc.runtime.udo.descriptor import OpForm
 

@@ -28,10 +28,10 @@ from xdlc.ir.dtype import (
     UINT32,
     DType,
 )
-from xdlc.opdefs import parse_collection
 from xdlc.opdefs.model import OpDef
 from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.opdefs.source_match import Kernel
+from xdlc.opdefs.xml_reader import parse_collection
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.udo import Kernels
 from xdlc.runtime.udo import kernels as kernels_module

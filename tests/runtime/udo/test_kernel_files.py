@@ -224,7 +224,10 @@ def test_it_is_for_the_ops_that_it_names_as_they_were(
         ({"binary": b"MZ" * 100}, "cannot be loaded"),
         ({"values": (2, 0.5, "", 7)}, "has the argument 7 for the letter 'o'"),
         ({"values": ("2", 0.5, "", np.zeros(2, np.float32))}, "has the argument '2' for the letter 'i'"),
-        ({"values": (2, 0.5, ""), "arguments": "ifs"}, "the kernel returned XDLC_UDO_ERROR_INVALID_ARGUMENT"),
+        (
+            {"values": (2, 0.5, ""), "arguments": "ifs"},
+            "the kernel returned QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT",
+        ),
         ({"values": (2, 0.5, "x", np.zeros(2, np.float32))}, "executing it ended with SIGSEGV"),
     ],
 )

@@ -28,6 +28,7 @@ def test_what_is_no_file(tmp_path: Path) -> None:
     built = tmp_path / "Pkg/libs/x86-64_linux_clang"
     built.mkdir(parents=True)
     (built / "libUdoPkgReg.so").touch()
+    (tmp_path / "Pkg/.xdlc-udo.json").touch()  # the generator's own notes
     (tmp_path / "empty").mkdir()
     (tmp_path / "ops.py").touch()
     for path, problem, fix in [

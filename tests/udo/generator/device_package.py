@@ -117,30 +117,30 @@ def between(text: str, first: str, last: str, new: str) -> str:
     return head + new + last + rest.split(last, 1)[1]
 
 
-GPU_UNFILLED = "    throw ", "    kernel.source"
-GPU_KERNEL = "  /* compute element i */"
-GPU_CODE = """\
-  const float scaled = vload_half(i, x) * vload_half(0, weight) * factor;
-  vstore_half(scaled + vload_half(3, table) + (mode == 1), i, y);"""
+GPU_UNFILLED = '  return udo::fail(udo::unsupported, "fill the GPU kernel of Scale");'
+GPU_KERNEL = "  /* compute element i, with mode factor */"
+GPU_CODE = "  vstore_half(vload_half(i, x) * vload_half(0, weight) * factor + (mode == 1), i, y);"
 
 
 def fill_gpu(package: Path) -> None:
     path = package / "jni/src/GPU/src/ops/Scale.cpp"
-    text = between(path.read_text(), *GPU_UNFILLED, "")
-    path.write_text(text.replace(GPU_KERNEL, GPU_CODE))
+    text = path.read_text()
+    assert GPU_UNFILLED in text
+    assert GPU_KERNEL in text
+    path.write_text(text.replace(GPU_UNFILLED, "  return udo::ok;").replace(GPU_KERNEL, GPU_CODE))
 
 
-DSP_UNFILLED = "  /* >>> FILL: Scale_executeOp", "}\n\nconst udo_dsp_op"
+DSP_UNFILLED = "  /* >>> FILL: Scale_executeOp", "}\n\nstatic SnpeUdo_QuantizationType_t inputs"
 DSP_CODE = """  const size_t elements = udo_dsp_elements(out0);
   float *reals = (float *)scratch;
   size_t i;
-  if (scratch == NULL || ((uintptr_t)scratch & 127u) != 0) return XDLC_UDO_ERROR_FAILED;
+  if (scratch == NULL || ((uintptr_t)scratch & 127u) != 0) return SNPE_UDO_UNKNOWN_ERROR;
   for (i = 0; i < elements; ++i) reals[i] = udo_dsp_read(in0, i) * udo_dsp_read(in1, 0) * (float)param1;
   for (i = 0; i < elements && in2 != NULL; ++i) reals[i] += udo_dsp_read(in2, 0);
   for (i = 0; i < elements; ++i) {
     udo_dsp_write(out0, i, reals[i] + udo_dsp_read(param3, 3) + (param0 == Scale_mode_soft));
   }
-  return XDLC_UDO_OK;
+  return SNPE_UDO_NO_ERROR;
 """
 DSP_SCRATCH = "  (void)io;\n  return 0;"
 

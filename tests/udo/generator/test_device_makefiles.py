@@ -70,7 +70,6 @@ NEEDED = [
     ("dsp_android", ["HEXAGON_SDK_ROOT", "HEXAGON_TOOLS_ROOT", "QNN_SDK_ROOT", "HEXAGON_SDK4_ROOT"]),
     ("dsp_x86", ["QNN_SDK_ROOT", "HEXAGON_SDK4_ROOT"]),
     ("dsp_aarch64", ["QNN_SDK_ROOT", "ANDROID_NDK_ROOT"]),
-    ("cycle_android", ["ANDROID_NDK_ROOT"]),
 ]
 
 
@@ -170,117 +169,17 @@ def test_android_mk_names_all_sources_of_each_library(package: Path, tmp_path: P
             Path(source).resolve().relative_to(work.resolve() / "jni/src") for source in sources
         }
     utils = set(expected(work, "utils"))
+    types = {path for path in utils if "implementation" not in path.parts}
     assert sources_of == {
-        "UdoEdgeReg": {*expected(work, "reg"), *utils},
+        "UdoEdgeReg": {*expected(work, "reg"), *types},
         "UdoEdgeImplCpu": {*expected(work, "CPU"), *utils},
-        "UdoEdgeImplGpu": set(expected(work, "GPU")),
+        "UdoEdgeImplGpu": {*expected(work, "GPU"), *utils},
     }
 
 
 def expected(work: Path, folder: str) -> list[Path]:
     root = work / "jni/src"
     return [path.relative_to(root) for path in (root / folder).rglob("*.cpp")]
-
-
-def phone(package: Path, *arguments: str, **env: str) -> tuple[int, list[str]]:
-    done = run(["sh", "scripts/phone.sh", *arguments], package, {**os.environ, "ADB": "echo adb", **env})
-    return done.returncode, (done.stdout or done.stderr).decode().splitlines()
-
-
-def test_libraries_are_pushed_where_they_are_looked_for(package: Path, tmp_path: Path) -> None:
-    work = tmp_path / "package"
-    shutil.copytree(package, work, ignore=shutil.ignore_patterns("libs"))
-    assert phone(work, "push") == (1, ["libs has nothing for this phone: build it with make all_android"])
-    for folder in ("arm64-v8a", "dsp_v60", "dsp_v73", "x86-64_linux_clang"):
-        (work / "libs" / folder).mkdir(parents=True)
-    there = "/data/local/tmp/Edge"
-    pushed = [
-        line
-        for folder in ("arm64-v8a", "dsp_v73")
-        for line in (f"adb shell mkdir -p {there}/{folder}", f"adb push libs/{folder}/. {there}/{folder}")
-    ]
-    assert phone(work, "push") == (0, pushed)
-    assert phone(work, "push", ARCH="v66")[1][-1] == f"adb push libs/dsp_v60/. {there}/dsp_v60"
-    library_path, adsp_path = phone(work, "env", FOLDER="/data/x")[1]
-    assert library_path == "export LD_LIBRARY_PATH=/data/x/arm64-v8a:/vendor/lib64:$LD_LIBRARY_PATH"
-    assert adsp_path.startswith('export ADSP_LIBRARY_PATH="/data/x/dsp_v73;/vendor/')
-
-
-def test_the_recipe_says_what_the_vendors_tools_are_told(package: Path) -> None:
-    code, lines = phone(package, "use")
-    text = "\n".join(lines)
-    library = "/data/local/tmp/Edge/dsp_v73/libUdoEdgeImplDsp.so"
-    assert code == 0
-    assert f"--op_packages {library}:EdgeInterfaceProvider:HTP" in text
-    assert f"Scale:{library}:EdgeInterfaceProvider:HTP" in text
-    assert "libUdoEdgeImplDsp_AltPrep.so:EdgeInterfaceProvider:CPU" in text
-    assert phone(package, "use", ARCH="v66", PD="signed")[1] == lines[-1:]
-    assert phone(package, "check")[1][1:] == [
-        "adb shell cd /data/local/tmp/Edge/arm64-v8a && LD_LIBRARY_PATH=.:/vendor/lib64 "
-        f"./cycle libUdoEdgeReg.so libUdoEdgeImpl{core}.so 100 4"
-        for core in ("Cpu", "Gpu")
-    ]
-    assert phone(package)[0] == 2
-    assert "sh scripts/phone.sh push" in "\n".join(phone(package)[1])
-
-
-def test_libraries_without_a_signature_run_in_an_unsigned_process_domain(package: Path) -> None:
-    unsigned, signed = phone(package, "use")[1], phone(package, "use", PD="signed")[1]
-    more = "\n".join(line for line in unsigned if line not in signed)
-    assert "--platform_options unsignedPD:ON" in more
-    assert '{"devices": [{"pd_session": "unsigned"}]}' in more
-    assert "nsigned" not in "\n".join(signed)
-
-
-def test_libraries_are_of_the_release_that_the_phone_has(package: Path, tmp_path: Path) -> None:
-    work = tmp_path / "package"
-    shutil.copytree(package, work)
-    assert phone(work, "sdk")[0] == 1
-    for arch, release in (("v68", "v2.31.0.250130"), ("v73", "v2.31.0.250130")):
-        folder = work / f"libs/dsp_{arch}"
-        folder.mkdir(parents=True)
-        (folder / "libUdoEdgeImplDsp.so").write_bytes(b"\0xdlc_udo_sdk_release=%s\0" % release.encode())
-    (work / "libs/dsp_v69").mkdir()
-    (work / "libs/dsp_v69/libUdoEdgeImplDsp.so").write_bytes(b"\x7fELF")  # of a make that records none
-    runtime = tmp_path / "libQnnHtp.so"
-    runtime.write_bytes(b"\0v2.31.0.250130\0")
-    adb = tmp_path / "adb"
-    adb.write_text('#!/bin/sh\nshift\nexec sh -c "$*"\n')
-    adb.chmod(0o755)
-    settings = {"ADB": str(adb), "RUNTIME": str(runtime)}
-    assert phone(work, "sdk", **settings) == (0, ["v2.31.0.250130"])
-    runtime.write_bytes(b"\0v2.51.0.260929\0")
-    code, (line,) = phone(work, "sdk", **settings)
-    assert code == 1
-    assert "built for v2.31.0.250130" in line
-    (work / "libs/dsp_v73/libUdoEdgeImplDsp.so").write_bytes(b"xdlc_udo_sdk_release=v2.51.0\0")
-    code, (line,) = phone(work, "sdk", **settings)
-    assert code == 1
-    assert "several releases" in line
-
-
-def test_another_sdk_builds_anew(package: Path, sdks: dict[str, object], tmp_path: Path) -> None:
-    work = tmp_path / "package"
-    shutil.copytree(package, work)
-    header = Path(str(sdks["QNN_SDK_ROOT"])) / "include/QNN/QnnSdkBuildId.h"
-    header.write_text('#define QNN_SDK_BUILD_ID "v2.31.0.250130"\n')
-    library = work / "libs/dsp_v68/libUdoEdgeImplDsp.so"
-    library.parent.mkdir(parents=True)
-    (work / "obj/sdk").mkdir(parents=True)
-    (work / "obj/sdk/v2.31.0.250130").touch()
-    library.touch()
-    tools = sdks | {"HEXAGON_TOOLS_ROOT": ""}
-    assert not commands(dry(work, "android", tools, "-C", "jni/src/DSP_V68")[1], "hexagon-clang++")
-    header.write_text('#define QNN_SDK_BUILD_ID "v2.51.0.260929"\n')
-    assert commands(dry(work, "android", tools, "-C", "jni/src/DSP_V68")[1], "hexagon-clang++")
-    stamp = run(
-        ["make", "-C", "jni/src/DSP_V68", "../../../obj/sdk/v2.51.0.260929"],
-        work,
-        {**os.environ, **{key: str(value) for key, value in tools.items()}},
-    )
-    assert stamp.returncode == 0, stamp.stderr
-    assert [path.name for path in (work / "obj/sdk").iterdir()] == ["v2.51.0.260929"]
-    header.unlink()
 
 
 def test_help_lists_the_targets_of_all_cores(package: Path) -> None:

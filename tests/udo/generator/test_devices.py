@@ -58,8 +58,9 @@ def test_an_op_that_no_core_can_have_is_an_error(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_what_an_htp_takes_in_another_way_is_told(tmp_path: Path) -> None:
+def test_what_accelerators_take_in_another_way_is_told(tmp_path: Path) -> None:
     assert generated(OPS, tmp_path).notices == (
+        "Scale on GPU: kernels do not get tensors as parameters (table): make them static inputs",
         "Scale on DSP_V68: parameter 'label' is a string, so each model must set this parameter",
         "half on DSP_V73: tensors have at most 4 axes, even if their definition allows any rank: "
         "global, kernel",
@@ -229,10 +230,14 @@ def test_names_in_kernels_are_free(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "type", "setter"),
-    [("INT_64", "long", "longInteger"), ("UINT_32", "int", "integer"), ("FLOAT_32", "float", "real")],
+    ("dtype", "type", "member"),
+    [
+        ("INT_64", "std::int64_t", "integer"),
+        ("UINT_32", "std::int64_t", "integer"),
+        ("FLOAT_32", "double", "real"),
+    ],
 )
-def test_scalars_of_64_bits_are_long_in_kernels(tmp_path: Path, dtype: str, type: str, setter: str) -> None:
+def test_scalars_are_macros_in_kernels(tmp_path: Path, dtype: str, type: str, member: str) -> None:
     param = (
         f"<Parameter><Name>p</Name><Mandatory>true</Mandatory><Datatype>{dtype}</Datatype>"
         "<Shape><Rank>SCALAR</Rank></Shape></Parameter>"
@@ -240,8 +245,7 @@ def test_scalars_of_64_bits_are_long_in_kernels(tmp_path: Path, dtype: str, type
     text = simple("GPU").replace("<SupportedBackend>", f"{param}<SupportedBackend>", 1)
     folder = generated(collection(text), tmp_path).outcome.folder
     code = (folder / "jni/src/GPU/src/ops/Join.cpp").read_text()
-    assert f"    const {type} p,\n" in code
-    assert f"kernel.{setter}(p_);" in code
+    assert f'kernel.define("p", param0 == nullptr ? {type}(0) : param0->{member});' in code
 
 
 def test_backends_that_are_no_processor_have_no_core() -> None:

@@ -6,10 +6,15 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy
 import pytest
 
 from tests.udo.generator.configs import op, operand, package, unary
-from xdlc.opdefs import read_collection
+from xdlc.errors import BackendError
+from xdlc.ir import Graph, Op, Tensor
+from xdlc.ir.dtype import FLOAT32
+from xdlc.opdefs.loader import read_collection
+from xdlc.runtime.udo import Kernels
 from xdlc.udo.generator import generate
 
 HOSTILE = 'x */ /* " \\ ??/ {{ package.name }} {% raw %} $(touch evil) `touch evil` %s \u202e'
@@ -60,16 +65,22 @@ OPS = (
 
 @pytest.mark.slow
 @pytest.mark.skipif(not (shutil.which("make") and shutil.which("g++")), reason="needs make and g++")
-def test_it_is_built_and_run(tmp_path: Path) -> None:
+def test_it_is_built_and_loaded(tmp_path: Path) -> None:
     config = tmp_path / "c.xml"
     config.write_text(package("operator", *OPS, version=HOSTILE))
     (folder,) = generate([read_collection(config)], tmp_path / "$(touch evil) a b")
     done = subprocess.run(
-        ["make", "-j2", "check", "CXXFLAGS=-O0", "CYCLES=8", "THREADS=2"],
+        ["make", "-j2", "CXXFLAGS=-O0"],
         cwd=folder, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
-    assert "not filled yet: fill execute of" in done.stderr, done.stdout + done.stderr
-    assert "4 cycles of 8 cases in each of 2 threads" in done.stdout
+    assert done.returncode == 0, done.stdout + done.stderr
+    with Kernels(folder / "libs/x86-64_linux_clang/libUdooperatorReg.so") as kernels:
+        graph = Graph("g")
+        x = graph.add_input(Tensor("x", (1, 1, 1, 2), FLOAT32))
+        y = graph.add_tensor(Tensor("y", (1, 1, 1, 2), FLOAT32))
+        op = graph.append(Op("_under__score", [x], [y], name="o", package="operator"))
+        with pytest.raises(BackendError, match="fill execute of _under__score"):
+            kernels.operation(op).run([numpy.zeros((1, 1, 1, 2), numpy.float32)])
     assert not any(path.name == "evil" for path in tmp_path.rglob("*"))
     for script in folder.rglob("*.py"):
         compile(script.read_text(), str(script), "exec")
@@ -81,7 +92,7 @@ def test_thirty_ops_go_into_one_library(tmp_path: Path) -> None:
     config.write_text(package("Many", *(unary(f"Op{number}") for number in range(30))))
     (folder,) = generate([read_collection(config)], tmp_path)
     flags = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only"]
-    includes = ["-Iinclude", "-Ijni/src/CPU/include", "-Ijni/src/CPU/src"]
+    includes = ["-Iinclude", "-isystem", "include/standin", "-Ijni/src/CPU/include", "-Ijni/src/CPU/src"]
     sources = [
         "jni/src/CPU/src/ManyInterface.cpp",
         "jni/src/reg/ManyRegLib.cpp",

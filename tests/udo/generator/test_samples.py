@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.udo.generator.configs import op, operand, package
-from xdlc.opdefs import parse_collection
+from xdlc.opdefs.xml_reader import parse_collection
 from xdlc.udo.generator.build_context import package_view
 from xdlc.udo.generator.samples import Case, cases, input_value, param_value
 

@@ -51,7 +51,7 @@ CONFIG = f"""<OpDefCollection PackageName="{PACKAGE}" Domain="example" Version="
 """
 
 BLEND = """
-xdlc_udo_status execute(const Inputs& in, const Outputs& out, const Params& params, udo::Scratch scratch) {
+udo::Status execute(const Inputs& in, const Outputs& out, const Params& params, udo::Scratch scratch) {
   float* sums = scratch.as<float>();
   for (std::size_t i = 0; i < out.out_0.size(); ++i) {
     sums[i] = in.in_0[i];
@@ -64,7 +64,7 @@ xdlc_udo_status execute(const Inputs& in, const Outputs& out, const Params& para
   for (std::size_t i = 0; i < out.out_0.size(); ++i) {
     out.out_0[i] = sums[i] * params.coeff + (params.label == nullptr ? 0.0f : 1.0f);
   }
-  return XDLC_UDO_OK;
+  return udo::ok;
 }
 """
 
@@ -75,7 +75,7 @@ std::size_t scratch_bytes(const Inputs&, const Outputs& out, const Params&) {
 """
 
 AFFINE = """
-xdlc_udo_status execute(const Inputs& in, const Outputs& out, const Params& params, udo::Scratch) {
+udo::Status execute(const Inputs& in, const Outputs& out, const Params& params, udo::Scratch) {
   const std::size_t channels = in.x.dim(-1);
   if (params.shift == -98) throw 1;
   if (params.shift == -99) throw std::bad_alloc();
@@ -85,18 +85,16 @@ xdlc_udo_status execute(const Inputs& in, const Outputs& out, const Params& para
   for (std::size_t i = 0; i < in.x.size(); ++i) {
     out.y[i] = in.x[i] * in.weight[i % channels] + params.bias[i % channels] + add + last;
   }
-  return XDLC_UDO_OK;
+  return udo::ok;
 }
 """
 
 SHAPE = """
-xdlc_udo_status infer_Blend(const udo::OpReader& op, xdlc_udo_shape* outputs) {
-  const xdlc_udo_tensor& first = op.shaped_input(0);
-  for (std::uint32_t axis = 0; axis < first.rank; ++axis) {
-    udo::add_extent(outputs[0], udo::extent_of(first, axis));
+  const Qnn_TensorV1_t& first = op->v1.inputTensors[0].v1;
+  for (uint32_t axis = 0; axis < first.rank; ++axis) {
+    op->v1.outputTensors[0].v1.dimensions[axis] = first.dimensions[axis];
   }
-  return XDLC_UDO_OK;
-}
+  return QNN_SUCCESS;
 """
 
 KERNELS = """

@@ -10,11 +10,9 @@ from typing import Any
 from xdlc.errors import BackendError, XdlcError, raise_all
 from xdlc.ir import ArrayData, Op, Scalar, ScaleOffset, Tensor, packed
 from xdlc.ir.dtype import (
-    BOOL8,
     BY_CODE,
     FLOAT32,
     FLOAT64,
-    INT32,
     INT64,
     PLAIN,
     SFIXED4,
@@ -26,7 +24,6 @@ from xdlc.ir.dtype import (
     UFIXED16,
     UINT8,
     UINT16,
-    UINT32,
     UNDEFINED,
     DType,
     from_numpy,
@@ -35,13 +32,13 @@ from xdlc.ir.quantization import float_data, unpacked
 from xdlc.opdefs.backend_view import CPU, holds_floats
 from xdlc.opdefs.defaults import default_value
 from xdlc.opdefs.input_defaults import default_inputs
-from xdlc.opdefs.model import LAYOUTS, OpDef, TensorDef
+from xdlc.opdefs.model import LAYOUTS, OpDef, ParamDef, TensorDef
 from xdlc.opdefs.op_view import OpView, TensorSpec, view_of
 from xdlc.opdefs.source_match import Kernel
+from xdlc.opdefs.values import parameter
 from xdlc.opdefs.xml_elements import spelling
-from xdlc.runtime.udo.descriptor import OpForm, ParamForm, TensorForm, element, nbytes
+from xdlc.runtime.udo.descriptor import MAX_RANK, OpForm, ParamForm, TensorForm, element, nbytes
 from xdlc.runtime.udo.memory import ALIGNMENT, Memory
-from xdlc.runtime.udo.structs import MAX_RANK
 
 Array = Any  # numpy.ndarray
 
@@ -99,11 +96,7 @@ def _defaults(definition: OpDef | None, given: Container[str], data: StaticData)
     """Return the parameters that an op omits, with their defaults."""
     missing = [param for param in definition.params.values() if param.name not in given] if definition else []
     values = [(param, default_value(param)) for param in missing]
-    return [
-        _value(param.name, param.enumeration[value] if param.enumeration else value, definition, data)
-        for param, value in values
-        if value is not None
-    ]
+    return [_value(param.name, value, definition, data) for param, value in values if value is not None]
 
 
 def _check(op: Op, tensor: Tensor) -> None:
@@ -216,36 +209,17 @@ def _static_of_view(
 
 
 def _value(name: str, value: Any, definition: OpDef | None, data: StaticData) -> ParamForm:
-    import numpy
-
     place = definition.params.get(name) if definition is not None else None
-    stated = place.dtypes[0] if place is not None and len(place.dtypes) == 1 else None
-    if place is not None and isinstance(value, str) and value in place.enumeration:
-        return ParamForm(name, UINT32.code, place.enumeration.index(value), value)
-    if isinstance(value, str):
-        return ParamForm(name, STRING.code, value)
-    if isinstance(value, bool | int | float | numpy.generic):
-        plain = value.item() if isinstance(value, numpy.generic) else value
-        return ParamForm(name, (stated or _type_of(plain)).code, plain)
-    array = numpy.asarray(value)
-    if stated is not None and not stated.is_fixed:
-        array = array.astype(stated.numpy)
-    elif array.dtype == numpy.float64:
-        array = array.astype(numpy.float32)
-    return _array(name, array, _layout(place), data)
+    rank = 0 if isinstance(value, bool | int | float | str) else None
+    param = parameter(place or ParamDef(name, mandatory=False, dtypes=(), rank=rank), value)
+    if isinstance(param, Tensor):
+        return _array(name, unpacked(param).numpy(), _layout(place), data)
+    return _param(name, param, definition, data, reals=False)
 
 
 def _array(name: str, array: Array, layout: str, data: StaticData) -> ParamForm:
     form = array_form(array, name, layout, data)
     return ParamForm(name, form.dtype, tensor=form)
-
-
-def _type_of(value: bool | int | float) -> DType:
-    if isinstance(value, bool):
-        return BOOL8
-    if isinstance(value, float):
-        return FLOAT32
-    return INT32 if INT32.limits[0] <= value <= INT32.limits[1] else INT64
 
 
 def arguments_of(kernel: Kernel) -> tuple[OpForm, StaticData]:
@@ -323,8 +297,6 @@ def static_form(
     """Return a static tensor, whose elements are added to the data of its operation.
 
     Args:
-        name: Name of its place.
-        layout: Layout of its place.
         allowed: Types that its place takes: quantized values stay such if it takes them, and become
             float32 otherwise, unless it takes other integers alone.
         data: Where its elements go.
@@ -408,7 +380,6 @@ def check_types(op: Op, form: OpForm, definition: OpDef) -> None:
     """Check the types of activations at a kernel against its definition.
 
     Args:
-        form: Its descriptor.
         definition: Its definition for a CPU; another one does not state the types of a CPU.
 
     Raises:
@@ -459,7 +430,6 @@ def typed(specs: list[TensorSpec] | None, view: OpView, definition: OpDef | None
 
     Args:
         specs: Outputs; those of type undefined get a type.
-        definition: Its definition.
     """
     if specs is None:
         return None

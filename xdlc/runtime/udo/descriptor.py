@@ -14,6 +14,10 @@ from xdlc.runtime.udo.memory import Memory
 
 Array = Any  # numpy.ndarray
 Dims = tuple[int | None, ...]
+MAX_RANK = 16
+"""Axes that a tensor of a kernel may have."""
+OPEN_EXTENT = 0xFFFFFFFF
+"""The least number that is no extent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +25,12 @@ class TensorForm:
     """Descriptor of a tensor.
 
     Attributes:
-        name: Name in the definition.
         dtype: Code of its data type.
         dims: Dimensions, None for a dynamic one.
         layout: ``NHWC`` and the like, or empty.
         scale: Of quantized values; else 0.
         offset: Offset of quantized values.
         place: Offset of static data in the memory of the operation; None for other tensors.
-        omitted: Whether it is omitted.
     """
 
     name: str
@@ -82,7 +84,6 @@ class ParamForm:
     """Descriptor of a parameter.
 
     Attributes:
-        name: Name.
         dtype: Code of its data type.
         value: A scalar or string; None for a tensor.
         enumerator: Name of the value of an enumeration.

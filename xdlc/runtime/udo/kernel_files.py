@@ -37,12 +37,9 @@ class Call:
     """A call of a kernel by ops.
 
     Attributes:
-        package: Package of the ops.
-        type: Their type.
         ops: Their names.
         shapes: Shapes of their inputs and outputs.
         params: Their scalar parameters.
-        kernel: The kernel with its arguments.
         path: The file that states the call; empty before it is written.
     """
 
@@ -148,11 +145,7 @@ def _call_json(call: Call) -> dict[str, Any]:
 
 
 def _value_json(value: Any, kernel: str) -> Any:
-    """Return an argument of a kernel as a JSON value.
-
-    Raises:
-        UsageError: If it has no such form.
-    """
+    """Return an argument of a kernel as a JSON value."""
     if hasattr(value, "item") and not value.shape:
         value = value.item()
     if isinstance(value, int | float | str):

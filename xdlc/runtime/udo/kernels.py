@@ -144,7 +144,8 @@ class Kernels:
                 raise missing(op, self)
             # Arrays of Python have no scale.
             python = self._is_python(offer.source)
-            form, data = form_of(op, self._definition(op.package, op.type), reals=python)
+            definition = self._definition(op.package, op.type)
+            form, data = form_of(op, definition, reals=python)
             self._log_rounded(op, data, offer.origin)
             self._log_suffix(op.package, offer)
             shapes = self._link.offers().shapes((op.package, op.type))
@@ -159,6 +160,7 @@ class Kernels:
                 data,
                 offer,
                 shapes.source if shapes is not None else None,
+                definition=definition,
                 kernel=None if call is None else call.kernel,
                 is_python=python,
             )

@@ -109,9 +109,6 @@ def _mapped(file: int, size: int, *, writable: bool) -> tuple[int, memoryview]:
     """Map a file; return the address and the bytes, which keep the mapping alive.
 
     Python's own ``mmap`` would keep a descriptor for each map.
-
-    Raises:
-        OSError: If the system refuses.
     """
     protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
     address = _system().mmap(None, size, protection, mmap.MAP_SHARED, file, 0)

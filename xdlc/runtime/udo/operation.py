@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, NoReturn
 
 from xdlc.errors import BackendError, StorageError
 from xdlc.ir import Op
 from xdlc.ir.dtype import BY_CODE
+from xdlc.opdefs import shape_text
 from xdlc.opdefs.control_flow import has_open_rank
-from xdlc.opdefs.op_view import TensorSpec
+from xdlc.opdefs.model import OpDef
+from xdlc.opdefs.op_view import TensorSpec, view_of
 from xdlc.opdefs.source_match import Kernel
 from xdlc.runtime.udo.build_descriptor import StaticData, arguments_of, place_of
 from xdlc.runtime.udo.descriptor import Dims, OpForm, TensorForm, element, nbytes, specs_in
@@ -72,6 +75,7 @@ class Operation:
         offer: Offer,
         shapes: int | None,
         *,
+        definition: OpDef | None,
         kernel: Kernel | None,
         is_python: bool,
     ) -> None:
@@ -79,7 +83,8 @@ class Operation:
         self.origin = offer.origin
         self._link, self._form, self._offer = link, form, offer
         self._number, self._shapes, self._is_python = number, shapes, is_python
-        self._kernel = kernel
+        self._kernel, self._definition = kernel, definition
+        self._view = None if definition is None else view_of(op, definition)
         self._count = len(op.inputs)
         self._loose = [has_open_rank(tensor) for tensor in op.outputs]
         self._asks = shapes is not None and any(output.is_open for output in form.outputs)
@@ -182,30 +187,45 @@ class Operation:
             answer = self._ask("inputs", timeout=timeout, dims=dims, places=places, ask=self._asks)
         if self._settled is None or "outputs" in answer:
             self._settled = None
-            self._settle(specs_in(answer), timeout)
+            self._settle(specs_in(answer), dims, timeout)
             self._settled = dims
             answer = self._execute(timeout)
         if "dims" in answer or self._bound is None:
             self._collect([tuple(shape) for shape in answer.get("dims") or ()], timeout)
         return self._results()
 
-    def _settle(self, inferred: list[TensorSpec] | None, timeout: float) -> None:
+    def _settle(self, inferred: list[TensorSpec] | None, inputs: Sequence[Dims], timeout: float) -> None:
         """Bind outputs in the worker, or describe those of unknown shape."""
         dims: list[Dims] = [form.dims for form in self._form.outputs]
         if any(None in shape for shape in dims):
             agreed = [] if inferred is None else self._agreed(inferred)
             dims = agreed if agreed and all(None not in shape for shape in agreed) else dims
+        if any(None in shape for shape in dims) and not self._is_python:
+            dims = self._stated(inputs) or dims
         if any(None in shape for shape in dims):
             if not self._is_python:
                 self._fail(
                     "the library does not infer the shapes of outputs that are dynamic in the model",
-                    fix="add infer_outputs to the library, or put a shape function into a Python file next "
-                    "to it",
+                    fix=f"export {self._form.type}ShapeInference from the library, or pass a Python file "
+                    "with a shape function too",
                 )
             self._ask("outputs", timeout=timeout, dims=dims, places=None)
             self._bound = None
         else:
             self._place("outputs", dims, timeout)
+
+    def _stated(self, inputs: Sequence[Dims]) -> list[Dims]:
+        """Return the shapes that the definition's texts state; none if they are open."""
+        if self._definition is None or self._view is None:
+            return []
+        specs = (
+            spec and replace(spec, shape=tuple(shape))
+            for spec, shape in zip(self._view.inputs, inputs, strict=False)
+        )
+        stated = shape_text.infer(self._definition, replace(self._view, inputs=tuple(specs))) or []
+        dims = [spec.shape for spec in stated if spec is not None and None not in spec.shape]
+        fits = len(dims) == len(self._form.outputs) and all(map(self._fits, range(len(dims)), dims))
+        return dims if fits else []
 
     def _execute(self, timeout: float, *, asks: bool = False) -> dict[str, Any]:
         if self._bound is not None:

@@ -19,8 +19,6 @@ class Mark:
 
     Attributes:
         role: ``kernel`` or ``shape_function``.
-        package: Op package.
-        type: Operation type.
     """
 
     role: str

@@ -16,10 +16,17 @@ from typing import Any
 from xdlc.errors import BackendError, XdlcError
 from xdlc.ir.dtype import UNDEFINED, DType
 from xdlc.opdefs.op_view import OpView, TensorSpec
-from xdlc.runtime.udo.descriptor import OpForm, TensorForm, element, spec_of, static_array
+from xdlc.runtime.udo.descriptor import (
+    MAX_RANK,
+    OPEN_EXTENT,
+    OpForm,
+    TensorForm,
+    element,
+    spec_of,
+    static_array,
+)
 from xdlc.runtime.udo.memory import Memory
 from xdlc.runtime.udo.python import Mark, functions_of, on_path
-from xdlc.runtime.udo.structs import MAX_RANK, OPEN_EXTENT
 
 MOST_OUTPUTS = 4096
 Array = Any  # numpy.ndarray

@@ -13,12 +13,12 @@ from typing import Any
 
 from xdlc.opdefs.op_view import TensorSpec
 from xdlc.runtime.udo.descriptor import Dims, OpForm, words_of_specs
-from xdlc.runtime.udo.library import LibraryOp, Registration
+from xdlc.runtime.udo.library import Code, OpPackage, Registration
 from xdlc.runtime.udo.memory import Memory
+from xdlc.runtime.udo.native import static_addresses
 from xdlc.runtime.udo.python import Mark
 from xdlc.runtime.udo.python_file import PythonFile, PythonOp, Siblings
 from xdlc.runtime.udo.sources import alike
-from xdlc.runtime.udo.structs import Native
 from xdlc.runtime.udo.worker_op import Compiled, CompiledOp, Infer, Served
 from xdlc.worker.limits import watch_memory
 
@@ -59,7 +59,7 @@ class _Kernels:
     """Loaded sources and open operations."""
 
     def __init__(self) -> None:
-        self._sources: list[Registration | PythonFile | Compiled] = []
+        self._sources: list[Registration | OpPackage | PythonFile | Compiled] = []
         self._siblings: dict[Path, Siblings] = {}
         self._ops: dict[int, Served] = {}
         self._shared: dict[str, Memory] = {}
@@ -82,17 +82,20 @@ class _Kernels:
 
     def _load(self, request: Request, files: Files) -> Answer:
         path = Path(request["path"])
-        source: Registration | PythonFile
+        source: Registration | OpPackage | PythonFile
         if request["kind"] == "python":
             beside = self._siblings.setdefault(path.parent, Siblings(path.parent))
             source = PythonFile(path, len(self._sources), beside)
             offers = [_offer(mark.package, mark.type, mark.role == "kernel") for mark in source.functions]
+        elif request["provider"]:
+            source = OpPackage(path, request["provider"])
+            offers = [_offer(source.package, type, True) for type in source.ops]
         else:
             source = Registration(path)
             offers = [
                 {
                     **_offer(source.package, type, "CPU" in cores and source.has_kernels),
-                    "shapes": source.infers,
+                    "shapes": source.infers(type),
                     "cores": cores,
                 }
                 for type, cores in source.ops.items()
@@ -108,15 +111,15 @@ class _Kernels:
         form, memory = _described(request, files)
         infer = self._inference(request["shapes"], memory)
         source = self._sources[request["source"]]
-        code: LibraryOp | CompiledOp | PythonOp
+        code: Code | PythonOp
         own = _own(source, "kernel", form)
-        if isinstance(source, Registration):
-            code = LibraryOp(source, own, memory)
+        if isinstance(source, Registration | OpPackage):
+            code = source.open(own, memory)
         elif isinstance(source, PythonFile):
             code = PythonOp(source, source.functions[Mark("kernel", own.package, own.type)], own, memory)
         else:
             arguments = OpForm.of(request["arguments"]).params
-            code = CompiledOp(source, arguments, Memory(request["more"], files[1], writable=False))
+            code = CompiledOp(source, form, arguments, Memory(request["more"], files[1], writable=False))
         self._ops[request["op"]] = Served(form, memory, code, infer, self._shared)
         return {"outputs": words_of_specs(infer(form, {}))}
 
@@ -126,7 +129,9 @@ class _Kernels:
         def infer(form: OpForm, addresses: dict[int, int]) -> list[TensorSpec] | None:
             form = _own(source, "shape_function", form)
             if isinstance(source, Registration):
-                return source.infer(Native().op(form, memory, addresses), len(form.outputs), aloud=aloud)
+                return source.infer(
+                    form, memory, {**static_addresses(form, memory), **addresses}, aloud=aloud
+                )
             if isinstance(source, PythonFile):
                 return source.infer(Mark("shape_function", form.package, form.type), form.view(memory))
             return None
@@ -177,7 +182,7 @@ class _Kernels:
     def _close(self, request: Request, files: Files) -> Answer:
         self._release({"ops": list(self._ops)}, files)
         for source in reversed(self._sources):
-            if isinstance(source, Registration):
+            if isinstance(source, Registration | OpPackage):
                 source.close()
         return {}
 
@@ -188,7 +193,7 @@ def _offer(package: str, type: str, kernel: bool) -> dict[str, Any]:
 
 def _own(source: object, role: str, form: OpForm) -> OpForm:
     """Return an op under the name that its package has in a source."""
-    if isinstance(source, Registration):
+    if isinstance(source, Registration | OpPackage):
         return replace(form, package=source.package)
     if not isinstance(source, PythonFile):
         return form

@@ -6,7 +6,7 @@ import math
 import os
 import re
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ DEFAULT_TIMEOUT = 60.0
 LONGEST_TIMEOUT = 86400.0
 OWN_MACHINE = f"linux-{MACHINE}"
 _KINDS = {".py": "python", ".json": "kernels"}
+_PROVIDED = re.compile(r"(.+?):(\w+)(?::CPU)?")
 _BUILT = "libs/x86-64_linux_clang"  # where make puts the libraries of a generated package
 
 
@@ -29,12 +30,13 @@ class Source:
     """A file that a user names.
 
     Attributes:
-        path: Its absolute path.
         kind: ``library``, ``python``, or ``kernels`` for the description of compiled kernels.
+        provider: Function that provides the interface of a QNN op package; empty for others.
     """
 
     path: Path
     kind: str
+    provider: str = ""
 
 
 def paths_of(paths: PathLike | Iterable[PathLike] | None) -> list[PathLike]:
@@ -70,20 +72,29 @@ def sources_of(paths: Iterable[PathLike]) -> list[Source]:
     """
     problems: list[XdlcError] = []
     sources: dict[Path, Source] = {}
-    for path in (file for entry in paths for file in _files(Path(entry).absolute())):
+    for path, provider in (part for entry in paths for part in _parts(Path(entry).absolute())):
         if not os.path.isfile(path):
             problems.append(_no_file(path))
         elif path in sources:
             problems.append(UsageError("the file appears twice", where=str(path), fix="pass the file once"))
         else:
-            sources[path] = Source(path, _KINDS.get(path.suffix, "library"))
+            sources[path] = Source(path, _KINDS.get(path.suffix, "library"), provider)
     raise_all(problems)
     return list(sources.values())
 
 
+def _parts(path: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the files at a path, which may be FILE:PROVIDER of a QNN op package."""
+    match = _PROVIDED.fullmatch(str(path))
+    if match is not None and not match[1].endswith(".py") and os.path.isfile(match[1]):
+        yield Path(match[1]), match[2]
+    else:
+        yield from ((file, "") for file in _files(path))
+
+
 def _files(path: Path) -> list[Path]:
     """Return a path, or the descriptions of kernels in a folder that has some."""
-    return (sorted(path.glob("*.json")) if os.path.isdir(path) else []) or [path]
+    return (sorted(path.glob("[!.]*.json")) if os.path.isdir(path) else []) or [path]
 
 
 def _no_file(path: Path) -> UsageError:
@@ -156,11 +167,9 @@ class Offer:
     """Kernel or shape function of a source for an operation.
 
     Attributes:
-        source: Number of the source.
         origin: The source, for messages.
         kernel: Whether it has a kernel for the CPU.
         shapes: Whether it infers shapes of outputs.
-        cores: Cores that it runs on.
         is_explicit: Whether its shapes go before those of a library.
         package: Name of its package; empty for compiled kernels of plugins.
     """

@@ -209,7 +209,7 @@ class Link:
 
     def _load_file(self, process: Process, number: int, source: Source, offers: Offers) -> None:
         where = str(source.path)
-        request = {"do": "load", "path": where, "kind": source.kind}
+        request = {"do": "load", "path": where, "kind": source.kind, "provider": source.provider}
         words = self._answer(process, request, (), where).get("offers", [])
         offers.add(number, where, words, is_file=source.kind == "python")
 

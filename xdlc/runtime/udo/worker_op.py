@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 from xdlc.opdefs.op_view import TensorSpec
-from xdlc.runtime.udo import structs
+from xdlc.runtime.interfaces import names
 from xdlc.runtime.udo.descriptor import Dims, OpForm, ParamForm, element, words_of_specs
-from xdlc.runtime.udo.library import LibraryOp, exported, open_library
+from xdlc.runtime.udo.library import Code, exported, open_library
 from xdlc.runtime.udo.memory import Memory
+from xdlc.runtime.udo.native import Native, Reporter, static_addresses
 from xdlc.runtime.udo.python_file import PythonOp
-from xdlc.runtime.udo.structs import Native, check, static_addresses
 
 Array = Any  # numpy.ndarray
 
@@ -28,7 +28,6 @@ class Served:
 
     Args:
         memory: Its static data.
-        code: Its kernel.
         infer: Its shape inference.
         shared: The memory of ``inputs`` and ``outputs``, which all operations use in turn.
 
@@ -40,7 +39,7 @@ class Served:
         self,
         form: OpForm,
         memory: Memory,
-        code: LibraryOp | CompiledOp | PythonOp,
+        code: Code | PythonOp,
         infer: Infer,
         shared: Mapping[str, Memory],
     ) -> None:
@@ -101,7 +100,7 @@ class Served:
 
     def release(self) -> None:
         """Release the resources of the kernel."""
-        if isinstance(self._code, LibraryOp):
+        if not isinstance(self._code, PythonOp):
             self._code.release()
 
     def _now(self) -> tuple[Memory, ...]:
@@ -150,41 +149,30 @@ class Compiled:
     def __init__(self, file: int, entry: str, where: str) -> None:
         self.where = where
         self._file = file  # kept open, as the loader identifies libraries by their paths
-        found = exported(open_library(f"/proc/self/fd/{file}", where), entry, where)
-        self.function = ctypes.cast(found, structs.COMPILED)
+        library = open_library(f"/proc/self/fd/{file}", where)
+        self.function = exported(library, entry, where, "QnnCpuOpPackage_OpImplFn_t")
 
 
 class CompiledOp:
-    """An operation that a compiled kernel executes.
+    """An operation of a compiled kernel, called as QNN calls op packages on the CPU.
 
     Args:
-        arguments: Its arguments.
         memory: Holds their tensors.
     """
 
-    def __init__(self, kernel: Compiled, arguments: Sequence[ParamForm], memory: Memory) -> None:
-        self._kernel, self._memory = kernel, memory
-        self._native = Native()
-        self._count = len(arguments)
-        self._arguments = (structs.Argument * max(self._count, 1))()
-        params = self._native.params(arguments, memory)
-        for argument, param, form in zip(self._arguments, params, arguments, strict=False):
-            argument.kind = form.name.encode()
-            argument.integer, argument.real, argument.string = param.integer, param.real, param.string
-            if form.tensor is not None:
-                argument.tensor = ctypes.pointer(param.tensor)
-        self._io: tuple[Any, ...] = ()
+    def __init__(
+        self, kernel: Compiled, form: OpForm, arguments: Sequence[ParamForm], memory: Memory
+    ) -> None:
+        self._kernel = kernel
+        self._report = Reporter(kernel.where, names("QnnOpPackage_Error_t"))
+        self._memory, self._native, self._bound = memory, Native(), Native()
+        self._node = self._native.node(form, arguments, memory)
         self._elapsed = 0
 
-    def bind(self, form: OpForm, inputs: Mapping[int, int], outputs: Mapping[int, int]) -> None:
+    def bind(self, form: OpForm, inputs: dict[int, int], outputs: dict[int, int]) -> None:
         """Bind the addresses of inputs and outputs, by position."""
         self._bound = Native()
-        self._io = (
-            len(form.inputs),
-            self._bound.tensors(form.inputs, inputs),
-            len(form.outputs),
-            self._bound.tensors(form.outputs, outputs),
-        )
+        self._bound.bind(self._node, form, inputs, outputs)
 
     def run(self) -> None:
         """Execute it.
@@ -193,10 +181,12 @@ class CompiledOp:
             BackendError: If it fails.
         """
         start = time.perf_counter_ns()
-        status = self._kernel.function(*self._io, self._count, self._arguments)
+        self._report.call("the kernel", self._kernel.function, ctypes.addressof(self._node))
         self._elapsed = time.perf_counter_ns() - start
-        check(status, "the kernel", "", self._kernel.where)
 
     def profile(self) -> int:
         """Return the nanoseconds of the last execution."""
         return self._elapsed
+
+    def release(self) -> None:
+        """Release nothing: a compiled kernel holds nothing."""

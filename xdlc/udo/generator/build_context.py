@@ -35,10 +35,10 @@ from xdlc.opdefs.model import (
     SupplementTensor,
     TensorDef,
 )
+from xdlc.opdefs.shape_text import stated_dims, states_dims, whole_shape
 from xdlc.opdefs.supplements import offers_of
 from xdlc.udo.generator.cpp import check_types
 from xdlc.udo.generator.naming import MAX_LENGTH, Quoted, c_comment, camel, check_name, identifiers
-from xdlc.udo.generator.shape_rules import shape_rules
 from xdlc.udo.generator.template_context import (
     CPU,
     Core,
@@ -215,7 +215,15 @@ def _operation_view(opdef: OpDef, collection: Collection) -> OperationView:
         params,
         tuple(core.name for core in cores),
         _description(opdef.description),
-        shape_rules(opdef),
+        _states_shapes(opdef),
+    )
+
+
+def _states_shapes(opdef: OpDef) -> bool:
+    """Return whether texts of the configuration state the shapes of all outputs."""
+    known = {*stated_dims(opdef, outputs=False), *opdef.params}
+    return known.issuperset(stated_dims(opdef)) and all(
+        states_dims(entry) or whole_shape(entry) is not None for entry in opdef.outputs
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from xdlc.errors import ModelError
@@ -78,8 +78,8 @@ def default_tensor(place: Place) -> Quoted:
     return Quoted(
         f"alignas(64) static const {element} data[] = {{{numbers}}};\n"
         f"      {shape}\n"
-        f"      static const xdlc_udo_tensor tensor = udo::constant({name}, {code}, "
-        f"{len(dims)}, {'dims' if dims else 'nullptr'}, data, sizeof data);"
+        f"      static const udo::Tensor tensor = udo::constant({name}, {code}, "
+        f"{len(dims)}, {'dims' if dims else 'nullptr'}, data);"
     )
 
 
@@ -153,7 +153,7 @@ def _whole(value: int, dtype: DType) -> str:
 
 
 def spelled(dtype: DType) -> str:
-    """Return a data type as configurations and ``xdlc_udo.h`` spell it.
+    """Return a data type as configurations spell it.
 
     Example:
         >>> from xdlc.ir.dtype import BOOL8, STRING, UFIXED8
@@ -171,7 +171,7 @@ def type_code(dtype: DType) -> str:
     """
     if dtype.name in _NO_CODE:
         raise ModelError(f"libraries do not support data type {dtype.name}", fix="use FLOAT_16 or FLOAT_32")
-    return f"XDLC_UDO_{spelled(dtype)}"
+    return spelling(dtype)
 
 
 def check_types(op: OperationView) -> None:
@@ -195,12 +195,7 @@ def _core_kind(name: str) -> str:
 
 def core_bit(name: str) -> str:
     """Return the constant of a core's kind."""
-    return f"XDLC_UDO_{_core_kind(name)}"
-
-
-def core_bits(names: Iterable[str]) -> str:
-    """Return the constants of several cores, joined."""
-    return " | ".join(dict.fromkeys(map(core_bit, names)))
+    return f"{_core_kind(name).lower()}_core"
 
 
 def definition_kind(place: Place) -> str:
@@ -213,14 +208,6 @@ def definition_kind(place: Place) -> str:
 def is_demanded(place: Place) -> bool:
     """Return whether callers must pass it; parameters with defaults are optional."""
     return place.mandatory and (place.kind != "param" or place.default is None)
-
-
-def info_types(place: Place) -> list[tuple[str, tuple[DType, ...]]]:
-    """Return the data types by kind of core; all DSPs are one kind."""
-    found: dict[str, dict[DType, None]] = {}
-    for name, types in place.types.items():
-        found.setdefault(_core_kind(name), {}).update(dict.fromkeys(types))
-    return [(kind, tuple(types)) for kind, types in found.items()]
 
 
 def unique_libraries(package: PackageView) -> list[tuple[str, Library]]:
@@ -332,10 +319,8 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "reader": reader,
     "type_code": type_code,
     "core_bit": core_bit,
-    "core_bits": core_bits,
     "definition_kind": definition_kind,
     "is_demanded": is_demanded,
-    "info_types": info_types,
     "unique_libraries": unique_libraries,
     "library_literal": library_literal,
     "tensor_type": tensor_type,

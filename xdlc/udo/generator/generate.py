@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from xdlc.errors import raise_all
-from xdlc.opdefs import Collection, merge, write_collection
-from xdlc.opdefs.collections import reduced
+from xdlc.opdefs.collections import merge, reduced
+from xdlc.opdefs.model import Collection
 from xdlc.opdefs.supplements import offers_of
+from xdlc.opdefs.xml_writer import write_collection
 from xdlc.udo.config.json_text import read_bytes
 from xdlc.udo.config.reader import inspect, read_config
 from xdlc.udo.generator import htp

@@ -1,4 +1,4 @@
-"""Types and names in OpenCL kernels."""
+"""Types and names in kernels of the GPU and of DSPs."""
 
 from __future__ import annotations
 
@@ -49,8 +49,6 @@ _BY_KIND = {
     ("uint", 32): "uint",
     ("uint", 64): "ulong",
 }
-_SCALARS = {"real": "float", "integer": "int", "longInteger": "long"}
-"""Types of a kernel's scalars by the function of ``KernelInfo`` that adds them."""
 
 
 def kernel_places(op: OperationView) -> tuple[tuple[Place, str], ...]:
@@ -60,17 +58,29 @@ def kernel_places(op: OperationView) -> tuple[tuple[Place, str], ...]:
 
 
 def kernel_type(place: Place, core: CoreView) -> Quoted:
-    """Return the type of a kernel argument; "" if kernels cannot receive it.
-
-    Where several data types are allowed, it is that of the first.
-    """
-    dtype = place.types_on(core)[0]
-    if dtype.kind == "string":
-        return Quoted("")
-    if place.is_scalar:
-        return Quoted(f"const {_SCALARS[_setter(dtype)]} ")
+    """Return the type of a buffer: of the first where several are allowed."""
     const = "" if place.kind == "output" else "const "
-    return Quoted(f"__global {const}{_element(dtype)} *")
+    return Quoted(f"__global {const}{_element(place.types_on(core)[0])} *")
+
+
+def is_number(place: Place, core: CoreView) -> bool:
+    """Return whether a place is a parameter that reaches a kernel as a macro."""
+    return place.is_scalar and place.kind == "param" and place.types_on(core)[0].kind != "string"
+
+
+def number_type(place: Place, core: CoreView) -> Quoted:
+    """Return the C++ type of a macro's value."""
+    return Quoted("double" if member_getter(place, core) == "real" else "std::int64_t")
+
+
+def number_member(place: Place, core: CoreView) -> str:
+    """Return the member of ``udo::Param`` that has the value."""
+    return member_getter(place, core)
+
+
+def quantization(place: Place, core: CoreView) -> str:
+    """Return how SNPE's DSP stores a tensor: ``TF`` for quantized values."""
+    return "NONE" if place.types_on(core)[0].is_float else "TF"
 
 
 def _element(dtype: DType) -> str:
@@ -94,15 +104,6 @@ def member_getter(place: Place, core: CoreView) -> str:
     return "text" if dtype.kind == "string" else "real" if dtype.is_float else "integer"
 
 
-def kernel_setter(place: Place, core: CoreView) -> str:
-    """Return the function of ``KernelInfo`` that adds a scalar parameter."""
-    return _setter(place.types_on(core)[0])
-
-
-def _setter(dtype: DType) -> str:
-    return "real" if dtype.is_float else "longInteger" if dtype.bits == 64 else "integer"
-
-
 def member_default(place: Place, core: CoreView) -> Quoted:
     """Return the value of an optional scalar parameter that is missing."""
     return scalar_default(place, core) or Quoted("nullptr" if member_getter(place, core) == "text" else "0")
@@ -110,8 +111,10 @@ def member_default(place: Place, core: CoreView) -> Quoted:
 
 FILTERS = {
     "kernel_places": kernel_places,
-    "kernel_setter": kernel_setter,
     "kernel_type": kernel_type,
+    "number_member": number_member,
+    "number_type": number_type,
+    "quantization": quantization,
     "member_type": member_type,
     "member_getter": member_getter,
     "member_default": member_default,

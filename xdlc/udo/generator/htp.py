@@ -146,14 +146,16 @@ def _entries(op: OperationView, *, gaps: bool) -> list[Entry]:
     return [Entry(some, others) for some in outputs for others in inputs]
 
 
-def fewest(places: Sequence[Place]) -> int:
+def _fewest(places: Sequence[Place]) -> int:
     """Return how many inputs or outputs a model has at least."""
     return max((place.index + 1 for place in places if place.mandatory), default=1)
 
 
 def _patterns(places: Sequence[Place], *, gaps: bool) -> list[There]:
     choices = [(True, False) if gaps and not place.mandatory else (True,) for place in places]
-    found = (there for count in range(fewest(places), len(places) + 1) for there in product(*choices[:count]))
+    found = (
+        there for count in range(_fewest(places), len(places) + 1) for there in product(*choices[:count])
+    )
     return [there for there in found if any(there)]
 
 
@@ -254,7 +256,6 @@ FILTERS = {
     "htp_entry_arguments": entry_arguments,
     "htp_entry_types": entry_types,
     "htp_entry_values": entry_values,
-    "htp_fewest": fewest,
     "htp_forms": forms,
     "htp_kernel_arguments": kernel_arguments,
     "htp_list": joined,

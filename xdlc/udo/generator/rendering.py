@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
+from xdlc.runtime.interfaces import stand_ins
 from xdlc.udo.generator import cpp, gpu, htp, naming, samples
 from xdlc.udo.generator.build_context import place_text
 from xdlc.udo.generator.naming import finalize
@@ -62,6 +63,11 @@ def _same(path: str, per: Per = "package", group: str = "", user: bool = False) 
     return FileRule(path, path, per, group, user)
 
 
+def _from(template: str, target: str, group: str = "") -> FileRule:
+    """Return the rule of a makefile that the registration library and cores share."""
+    return FileRule(f"jni/src/{template}", target, "core" if group else "package", group)
+
+
 SHARED = (
     _same("Makefile"),
     _same("common.mk"),
@@ -70,28 +76,37 @@ SHARED = (
     _same("include/utils/IUdoOpDefinition.hpp"),
     _same("include/utils/UdoMacros.hpp"),
     _same("include/utils/UdoUtil.hpp"),
+    _same("include/utils/SnpeUdoTypes.hpp"),
+    _same("include/utils/UdoPackage.hpp"),
+    _same("include/utils/QnnInterface.hpp"),
     FileRule("include/Definitions.hpp", "include/{package}Definitions.hpp"),
     _same("jni/src/utils/UdoUtil.cpp"),
+    _same("jni/src/utils/SnpeUdoTypes.cpp"),
+    _same("jni/src/utils/implementation/UdoPackage.cpp"),
+    _same("jni/src/utils/implementation/SnpeUdoImpl.cpp"),
+    _same("jni/src/utils/implementation/QnnInterface.cpp"),
     FileRule("jni/src/utils/Definitions.cpp", "jni/src/utils/{package}Definitions.cpp"),
-    _same("jni/src/reg/Makefile"),
+    _from("Makefile", "jni/src/reg/Makefile"),
+    _from("Makefile.linux-x86_64", "jni/src/reg/makefiles/Makefile.linux-x86_64"),
     FileRule("jni/src/reg/RegLib.cpp", "jni/src/reg/{package}RegLib.cpp"),
     FileRule(
         "jni/src/reg/shapes/shape.cpp",
         "jni/src/reg/shapes/{op}.cpp",
         "op",
         user=True,
-        when=lambda op: op.shapes is None,
+        when=lambda op: not op.states_shapes,
     ),
 )
 
+_INTERFACE = "jni/src/utils/implementation/Interface.cpp"
 CPU_FILES = (
-    _same("jni/src/CPU/Makefile", "core", CPU),
-    _same("jni/src/CPU/makefiles/Makefile.linux-x86_64", "core", CPU),
+    _from("Makefile", "jni/src/CPU/Makefile", CPU),
+    _from("Makefile.linux-x86_64", "jni/src/CPU/makefiles/Makefile.linux-x86_64", CPU),
     _same("jni/src/CPU/include/CpuCustomOpPackage.hpp", "core", CPU),
     _same("jni/src/CPU/include/utils/CpuTensors.hpp", "core", CPU),
     _same("jni/src/CPU/src/CpuCustomOpPackage.cpp", "core", CPU),
     _same("jni/src/CPU/src/utils/CpuTensors.cpp", "core", CPU),
-    FileRule("jni/src/CPU/src/Interface.cpp", "jni/src/CPU/src/{package}Interface.cpp", "core", CPU),
+    FileRule(_INTERFACE, "jni/src/CPU/src/{package}Interface.cpp", "core", CPU),
     FileRule("jni/src/CPU/include/ops/op.hpp", "jni/src/CPU/include/ops/{op}.hpp", "op", CPU),
     FileRule("jni/src/CPU/src/bindings/op.hpp", "jni/src/CPU/src/bindings/{op}.hpp", "op", CPU),
     FileRule("jni/src/CPU/src/ops/op.cpp", "jni/src/CPU/src/ops/{op}.cpp", "op", CPU, user=True),
@@ -103,32 +118,28 @@ HOST_FILES = (
         "python/shapes.py",
         "python/{package}/shapes.py",
         user=True,
-        when=lambda package: any(op.shapes is None for op in package.ops),
+        when=lambda package: not all(op.states_shapes for op in package.ops),
     ),
     FileRule("tests/test_package.py", "tests/test_{package}.py", "core", CPU, user=True),
-    FileRule("tests/cycle.c", "tests/cycle.c", "core", CPU),
-    FileRule("tests/cycle_cases.h", "tests/cycle_cases.h", "core", CPU, user=True),
 )
 
 ANDROID_FILES = (
-    _same("scripts/phone.sh"),
     _same("jni/Android.mk"),
     _same("jni/Application.mk"),
-    _same("jni/src/reg/makefiles/Android.mk"),
-    _same("jni/src/CPU/makefiles/Android.mk", "core", CPU),
-    _same("jni/src/GPU/makefiles/Android.mk", "core", GPU),
+    _from("Android.mk", "jni/src/reg/makefiles/Android.mk"),
+    _from("Android.mk", "jni/src/CPU/makefiles/Android.mk", CPU),
+    _from("Android.mk", "jni/src/GPU/makefiles/Android.mk", GPU),
     FileRule("jni/Application.mk", "jni/src/reg/makefiles/Application.mk"),
     FileRule("jni/Application.mk", "jni/src/CPU/makefiles/Application.mk", "core", CPU),
     FileRule("jni/Application.mk", "jni/src/GPU/makefiles/Application.mk", "core", GPU),
 )
 
 GPU_FILES = (
-    _same("jni/src/GPU/Makefile", "core", GPU),
-    _same("jni/src/GPU/makefiles/Makefile.linux-x86_64", "core", GPU),
+    _from("Makefile", "jni/src/GPU/Makefile", GPU),
+    _from("Makefile.linux-x86_64", "jni/src/GPU/makefiles/Makefile.linux-x86_64", GPU),
     _same("jni/src/GPU/include/GpuCustomOpPackage.hpp", "core", GPU),
-    _same("jni/src/GPU/include/Operation.hpp", "core", GPU),
     _same("jni/src/GPU/src/GpuCustomOpPackage.cpp", "core", GPU),
-    _same("jni/src/GPU/src/Operation.cpp", "core", GPU),
+    FileRule(_INTERFACE, "jni/src/GPU/src/{package}Interface.cpp", "core", GPU),
     FileRule("jni/src/GPU/src/ops/op.cpp", "jni/src/GPU/src/ops/{op}.cpp", "op", GPU, user=True),
 )
 
@@ -152,7 +163,6 @@ FILES = (*SHARED, *CPU_FILES, *ANDROID_FILES, *GPU_FILES, *DSP_FILES, *HOST_FILE
 
 
 TEMPLATES = Path(__file__).parent / "templates"
-HEADER = Path(__file__).parents[2] / "runtime" / "udo" / "include" / "xdlc_udo.h"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +182,7 @@ class Rendered:
 
 def render(package: PackageView) -> list[Rendered]:
     """Return the files of a package, sorted by path."""
-    found = [Rendered("include/xdlc_udo.h", HEADER.read_bytes())]
+    found = [Rendered(f"include/standin/{path}", text.encode()) for path, text in stand_ins().items()]
     for rule in FILES:
         found += (_file(rule, package, core, op) for core, op in _each(rule, package))
     return sorted(found, key=lambda file: file.path)
@@ -224,5 +234,6 @@ def _environment() -> Any:
     )
     for module in (cpp, gpu, htp, naming, samples):
         environment.filters |= module.FILTERS
+    environment.tests["number_param"] = gpu.is_number
     environment.filters["place_text"] = place_text
     return environment

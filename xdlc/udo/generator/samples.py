@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from xdlc.ir.dtype import FLOAT32, DType
-from xdlc.udo.generator.cpp import default_number, is_demanded, type_code
-from xdlc.udo.generator.naming import Quoted, c_string, python
+from xdlc.udo.generator.cpp import default_number, is_demanded
+from xdlc.udo.generator.naming import Quoted, python
 from xdlc.udo.generator.template_context import CPU, CoreView, OperationView, Place
 
 _DIMS = (2, 4, 3, 5)
@@ -25,7 +25,6 @@ class Sample:
 
     Attributes:
         place: Its definition.
-        id: Identifier, unique in the case.
         omitted: Whether it is omitted.
         dims: Dimensions.
         dtype: Data type on the CPU.
@@ -33,7 +32,6 @@ class Sample:
     """
 
     place: Place
-    id: str
     omitted: bool
     dims: tuple[int, ...]
     dtype: DType
@@ -47,21 +45,14 @@ class Case:
     Attributes:
         op: The operation.
         what: Title: which operands there are.
-        number: Number of the case.
         full: Whether all operands are present, but those of ``without``.
         without: Positions of optional inputs that are omitted.
     """
 
     op: OperationView
     what: str
-    number: int = 0
     full: bool = True
     without: frozenset[int] = frozenset()
-
-    @property
-    def id(self) -> str:
-        """Identifier."""
-        return f"{self.op.type}_{self.number}"
 
     @cached_property
     def named_dims(self) -> dict[str, int]:
@@ -102,22 +93,15 @@ class Case:
         places = [place for place in self.op.params if self.full or is_demanded(place)]
         return tuple(self._param(place) for place in places)
 
-    @property
-    def tensors(self) -> tuple[Sample, ...]:
-        """All tensors that are present."""
-        found = (*self.inputs, *self.outputs, *(one for one in self.params if not is_plain(one.place)))
-        return tuple(one for one in found if not one.omitted)
-
     def _tensors(self, places: tuple[Place, ...]) -> tuple[Sample, ...]:
         samples: list[Sample] = []
         for place in places:
             count = self._count(place)
-            for number in range(max(count, 1)):
+            for _ in range(max(count, 1)):
                 dims = self._shape(place, self.rank)
                 if not place.static and not place.dim_texts and len(dims) == len(self.usual):
                     dims = self.usual
-                id = f"{place.kind}_{place.index}_{number}"
-                samples.append(Sample(place, id, not count, dims, cpu_type(place)))
+                samples.append(Sample(place, not count, dims, cpu_type(place)))
         while samples and samples[-1].omitted:
             samples.pop()
         return tuple(samples)
@@ -140,7 +124,7 @@ class Case:
 
     def _param(self, place: Place) -> Sample:
         dims = () if is_plain(place) else self._shape(place, None)
-        return Sample(place, f"param_{place.index}", False, dims, cpu_type(place), _value(place))
+        return Sample(place, False, dims, cpu_type(place), _value(place))
 
 
 def cases(core: CoreView) -> tuple[Case, ...]:
@@ -151,18 +135,12 @@ def cases(core: CoreView) -> tuple[Case, ...]:
 def _cases(op: OperationView) -> Iterator[Case]:
     cases: list[Case] = []
     optional = frozenset(place.index for place in op.inputs[:-1] if not place.mandatory)
-    gap = [Case(op, "a gap", 2, without=optional)] if optional and not op.inputs[-1].mandatory else []
-    for case in (Case(op, "everything"), Case(op, "the least", 1, full=False), *gap):
+    gap = [Case(op, "a gap", without=optional)] if optional and not op.inputs[-1].mandatory else []
+    for case in (Case(op, "everything"), Case(op, "the least", full=False), *gap):
         operands = (case.inputs, case.outputs, case.params)
         if all(operands != (one.inputs, one.outputs, one.params) for one in cases):
             cases.append(case)
             yield case
-
-
-def most_places(cases: Iterable[Case]) -> int:
-    """Return the largest number of operands of one kind."""
-    found = (len(each) for case in cases for each in (case.inputs, case.outputs, case.params))
-    return max(found, default=1) or 1
 
 
 def _dim(text: str) -> int:
@@ -191,37 +169,6 @@ def cpu_type(place: Place) -> DType:
     return FLOAT32 if dtype.is_float or dtype.is_fixed else dtype
 
 
-def tensor_literal(sample: Sample, case: Case) -> Quoted:
-    """Return a tensor as a C initialiser."""
-    dims = f"{sample.id}_dims_{case.id}" if sample.dims else "0"
-    layout = f"XDLC_UDO_{sample.place.layout}" if sample.place.layout else "XDLC_UDO_LAYOUT_NONE"
-    flags = "XDLC_UDO_STATIC" if sample.place.static or sample.place.kind == "param" else "0"
-    return Quoted(
-        f"{{.name = {c_string(sample.place.name)}, .flags = {flags}, .data_type = {type_code(sample.dtype)}, "
-        f".layout = {layout}, .rank = {len(sample.dims)}, .dims = {dims}}}"
-    )
-
-
-def param_literal(sample: Sample, case: Case) -> Quoted:
-    """Return a parameter as a C initialiser."""
-    name = f".name = {c_string(sample.place.name)}, .data_type = {type_code(sample.dtype)}"
-    if sample.place.is_string:
-        return Quoted(f"{{{name}, .kind = XDLC_UDO_PARAM_STRING, .string = {c_string(str(sample.value))}}}")
-    if not sample.place.is_scalar:
-        return Quoted(f"{{{name}, .kind = XDLC_UDO_PARAM_TENSOR, .tensor = {tensor_literal(sample, case)}}}")
-    field = "real" if sample.dtype.is_float else "integer"
-    return Quoted(f"{{{name}, .kind = XDLC_UDO_PARAM_SCALAR, .{field} = {_c_number(sample)}}}")
-
-
-def _c_number(sample: Sample) -> str:
-    value = sample.value
-    if sample.dtype.is_float:
-        number = float(value)
-        return repr(number) if abs(number) < float("inf") else "0.0"
-    whole = int(value)
-    return str(whole - (1 << 64) if whole >= 1 << 63 else whole) if whole > -(1 << 63) + 1 else "INT64_MIN"
-
-
 def param_value(sample: Sample) -> Quoted:
     """Return a parameter as Python; a tuple is the shape of a random tensor."""
     place = sample.place
@@ -243,7 +190,4 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "input_value": input_value,
     "param_value": param_value,
     "cases": cases,
-    "most_places": most_places,
-    "tensor_literal": tensor_literal,
-    "param_literal": param_literal,
 }

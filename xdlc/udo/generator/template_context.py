@@ -16,9 +16,6 @@ CPU, GPU, DSP_LEGACY, DSP = "CPU", "GPU", "DSP_LEGACY", "DSP"
 _DSP = re.compile(r"DSP_V(\d{2})")
 _FIRST_HTP = 68
 
-Rule = tuple[str, ...]
-"""Statements of C++ that set the shapes of the outputs."""
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class Core:
@@ -140,6 +137,10 @@ def _plain_integers(opdef: OpDef, core: Core, allowed: Allowed) -> Iterator[str]
 
 
 def _core_notices(opdef: OpDef, core: Core, allowed: Allowed) -> Iterator[str]:
+    if core.group == GPU:
+        names = [param.name for param in opdef.params.values() if not param.is_scalar]
+        if names:
+            yield f"kernels do not get tensors as parameters ({', '.join(names)}): make them static inputs"
     if core.group not in _TAKEN:
         return
     for kind, tensors in (("input", opdef.inputs), ("output", opdef.outputs)):
@@ -246,7 +247,7 @@ class OperationView:
         params: In the order of the configuration.
         cores: Names of the cores that execute it.
         notes: Description in the configuration, line by line.
-        shapes: Statements of the outputs' shapes, if the configuration's texts state them; else None.
+        states_shapes: Whether the configuration's texts state the outputs' shapes.
     """
 
     type: str
@@ -256,7 +257,7 @@ class OperationView:
     params: tuple[Place, ...]
     cores: tuple[str, ...]
     notes: tuple[str, ...]
-    shapes: Rule | None
+    states_shapes: bool
 
     @property
     def places(self) -> tuple[Place, ...]:

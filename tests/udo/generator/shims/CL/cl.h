@@ -46,6 +46,7 @@ typedef struct _cl_event *cl_event;
 #define CL_MEM_READ_WRITE (1 << 0)
 #define CL_MEM_READ_ONLY (1 << 2)
 #define CL_PROGRAM_BUILD_LOG 0x1183
+#define CL_QUEUE_DEVICE 0x1091
 #define CL_PROFILING_COMMAND_START 0x1282
 #define CL_PROFILING_COMMAND_END 0x1283
 
@@ -58,6 +59,7 @@ cl_command_queue clCreateCommandQueue(cl_context, cl_device_id, cl_command_queue
 cl_int clReleaseCommandQueue(cl_command_queue);
 cl_program clCreateProgramWithSource(cl_context, cl_uint, const char **, const size_t *, cl_int *);
 cl_int clBuildProgram(cl_program, cl_uint, const cl_device_id *, const char *, void (*)(cl_program, void *), void *);
+cl_int clGetCommandQueueInfo(cl_command_queue, cl_uint, size_t, void *, size_t *);
 cl_int clGetProgramBuildInfo(cl_program, cl_device_id, cl_program_build_info, size_t, void *, size_t *);
 cl_int clReleaseProgram(cl_program);
 cl_kernel clCreateKernel(cl_program, const char *, cl_int *);
