@@ -2,17 +2,35 @@
 
     xconv-onnx-to-dlc -i model.onnx --plugin examples/plugins/fast_conv.py:FastConv
 
-It needs no parse_params, because the parameters are ONNX's own.  Its kernel reads activations in NC1HWC0 and
-weights in FRACTAL_Z, as the matrix units of some accelerators do.
+It needs no parse_params, because the parameters are ONNX's own.  Tensors of a DLC have no packed formats, so
+the kernel packs them itself, as the matrix units of some accelerators read them: activations in blocks of 16
+channels (NC1HWC0), weights in squares of 16 x 16 (FRACTAL_Z).
 """
-
-from pathlib import Path
 
 import numpy as np
 
 from xdlc.udo import Plugin
-from xdlc.udo.plugin import compile_c, with_shape
-from xdlc.udo.plugin.formats import find_format
+from xdlc.udo.plugin import with_shape
+
+SIZE = 16
+
+
+def nc1hwc0(array):
+    """Return N, C, H, W as N, C1, H, W, C0; padding is zero."""
+    blocks = -(-array.shape[1] // SIZE)
+    n, c, h, w = array.shape
+    padded = np.zeros((n, blocks * SIZE, h, w), array.dtype)
+    padded[:, :c] = array
+    return padded.reshape(n, blocks, SIZE, h, w).transpose(0, 1, 3, 4, 2)
+
+
+def fractal_z(weight):
+    """Return N, C, H, W as C1, H, W, N1, N0, C0; padding is zero."""
+    n, c, h, w = weight.shape
+    squares, blocks = -(-n // SIZE), -(-c // SIZE)
+    padded = np.zeros((squares * SIZE, blocks * SIZE, h, w), weight.dtype)
+    padded[:n, :c] = weight
+    return padded.reshape(squares, SIZE, blocks, SIZE, h, w).transpose(2, 4, 5, 0, 1, 3)
 
 
 class FastConv(Plugin):
@@ -22,8 +40,6 @@ class FastConv(Plugin):
     op_type = "Conv"
     package = "Fast"
     name = "FastConv"
-    formats = (["NC1HWC0"], ["NC1HWC0"])
-    weight_formats = {"W": "FRACTAL_Z", "B": "NC1HWC0"}
 
     def accepts(self, node):
         """Take the one shape."""
@@ -41,24 +57,12 @@ class FastConv(Plugin):
         x, w = op.inputs[:2]
         return with_shape(x, (x.shape[0], w.shape[0], *x.shape[2:]))
 
-    def build_kernel(self, op):
-        """Compile the C kernel."""
-        return compile_c(
-            op,
-            Path(__file__).with_name("fast_conv.c"),
-            entry="fast_conv",
-            arguments="(i,i)",
-            values=[tuple(op.inputs[1].shape[2:])],
-        )
-
     def compute(self, inputs, params, outputs):
-        """Do the same with numpy: inputs and weights come in their formats, and so does the result go."""
+        """Multiply blocks of channels with squares of weights."""
         x, w = inputs[:2]
-        weight = find_format("FRACTAL_Z").unpack(w, tuple(params["W_shape"]))
-        n, c1, height, width, c0 = x.shape
-        channels = x.transpose(0, 1, 4, 2, 3).reshape(n, c1 * c0, height, width)[:, : weight.shape[1]]
-        padded = np.pad(channels.astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 1)))
-        windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
-        result = np.einsum("nchwij,ocij->nohw", windows, weight).astype(np.float32)
-        packed = find_format("NC1HWC0").pack(result)
-        return packed if len(inputs) < 3 or inputs[2] is None else packed + inputs[2]
+        blocks = nc1hwc0(np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1))).astype(np.float64))
+        windows = np.lib.stride_tricks.sliding_window_view(blocks, (3, 3), (2, 3))
+        packed = np.einsum("nchwkij,cijsok->nsohw", windows, fractal_z(w))
+        n, channels = outputs[0].shape[:2]
+        result = packed.reshape(n, -1, *packed.shape[3:])[:, :channels].astype(np.float32)
+        return result if len(inputs) < 3 or inputs[2] is None else result + inputs[2][:, None, None]

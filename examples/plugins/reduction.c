@@ -3,22 +3,20 @@
 #include <math.h>
 #include <string.h>
 
-#include "xdlc_udo.h"
+#include "CPU/QnnCpuOpPackage.h"
 
-xdlc_udo_status reduction(uint32_t num_inputs, const xdlc_udo_tensor *inputs, uint32_t num_outputs,
-                          const xdlc_udo_tensor *outputs, uint32_t num_arguments,
-                          const xdlc_udo_argument *arguments) {
-  if (num_inputs != 1 || num_outputs != 1 || num_arguments != 3) return XDLC_UDO_ERROR_INVALID_ARGUMENT;
-  if (inputs[0].data_type != XDLC_UDO_FLOAT_32) return XDLC_UDO_ERROR_UNSUPPORTED;
-  const int64_t behind = arguments[0].integer;
-  if (behind < 0 || behind > inputs[0].rank) return XDLC_UDO_ERROR_INVALID_ARGUMENT;
-  const float *data = inputs[0].data;
-  float *result = outputs[0].data;
-  const char *operation = arguments[1].string;
+Qnn_ErrorHandle_t reduction(const QnnCpuOpPackage_Node_t *node) {
+  if (node->numOfInputs != 1 || node->numOfOutputs != 1 || node->numOfParams != 3) return QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT;
+  if (node->inputs[0]->dataType != QNN_CPU_DATATYPE_FLOAT_32) return QNN_OP_PACKAGE_ERROR_UNSUPPORTED_FEATURE;
+  const int64_t behind = (int64_t)node->params[0]->scalarParam;
+  if (behind < 0 || behind > node->inputs[0]->rank) return QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT;
+  const float *data = node->inputs[0]->data;
+  float *result = node->outputs[0]->data;
+  const char *operation = node->params[1]->stringParam;
   size_t rows = 1, columns = 1;
-  for (uint32_t axis = 0; axis < inputs[0].rank; axis++) {
-    if (axis < behind) rows *= inputs[0].dims[axis];
-    else columns *= inputs[0].dims[axis];
+  for (uint32_t axis = 0; axis < node->inputs[0]->rank; axis++) {
+    if (axis < behind) rows *= node->inputs[0]->currentDimensions[axis];
+    else columns *= node->inputs[0]->currentDimensions[axis];
   }
   for (size_t row = 0; row < rows; row++) {
     double sum = 0;
@@ -29,7 +27,7 @@ xdlc_udo_status reduction(uint32_t num_inputs, const xdlc_udo_tensor *inputs, ui
       else sum += value;
     }
     if (!strcmp(operation, "MEAN")) sum /= (double)columns;
-    result[row] = (float)(sum * arguments[2].real);
+    result[row] = (float)(sum * node->params[2]->scalarParam);
   }
-  return XDLC_UDO_OK;
+  return QNN_SUCCESS;
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from xdlc.udo.udo_set import plugin_entries
+from xdlc.udo.load import plugin_entries
 
 
 def test_packages_that_come_and_go_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,10 +11,12 @@ from functools import lru_cache
 from xdlc.errors import ContainerError, XdlcError, each_problem, raise_all
 from xdlc.ir import Model, Op, TensorData, raw_data
 from xdlc.ir.graph import is_udo
-from xdlc.opdefs import check_collection, parse_collection, write_collection
 from xdlc.opdefs.collections import reduced
 from xdlc.opdefs.loader import MAX_XML_BYTES
 from xdlc.opdefs.model import Collection, OpDef
+from xdlc.opdefs.semantics import check_collection
+from xdlc.opdefs.xml_reader import parse_collection
+from xdlc.opdefs.xml_writer import write_collection
 
 DEFINITIONS = "xdlc.udo."
 _FIX = "convert the source model again"

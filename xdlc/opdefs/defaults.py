@@ -18,10 +18,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
-from xdlc.ir.dtype import DType
+from xdlc.ir.dtype import STRING, DType
 from xdlc.opdefs.model import ParamDef, TensorDef
+from xdlc.opdefs.values import element, enumerator
 
 Value = Any
 """int, float, bool, str, or nested lists of one of the first three."""
@@ -33,8 +35,6 @@ _PAIRS = {"(": ")", "[": "]", "{": "}"}
 _TOKEN = re.compile(r"\s*([()\[\]{},]|[^()\[\]{},]+)")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
 _NUMBER = re.compile(r"[+-]?([0-9]{1,40}(\.[0-9]{0,60})?|\.[0-9]{1,60})([eE][+-]?[0-9]{1,5})?")
-_BOOLS = {"0": False, "1": True, "false": False, "true": True}
-_NOT_FINITE = re.compile(r"[+-]?inf(inity)?|nan", re.IGNORECASE)
 
 
 def parse_default(text: str) -> Value:
@@ -91,64 +91,37 @@ def default_value(definition: TensorDef) -> Value | None:
 
 def _typed(definition: TensorDef, tree: Any, text: str) -> Value:
     if isinstance(definition, ParamDef) and definition.enumeration:
-        return _mapped(tree, _enumerators(definition.enumeration))
+        names = definition.enumeration
+
+        def number_of(word: str) -> int:
+            return enumerator(names, word if word in names else _word(word))
+
+        return _mapped(tree, partial(_explained, number_of))
     if not definition.dtypes:
         return parse_default(text)
     reasons = []
     for dtype in definition.dtypes:
-        if dtype.kind == "string" and isinstance(tree, str):
+        if dtype is STRING and isinstance(tree, str):
             return text
         try:
-            return _mapped(tree, _reader(dtype))
+            return _mapped(tree, partial(_explained, partial(_element, dtype)))
         except ValueError as error:
             reasons.append(str(error))
     raise ValueError(reasons[0])
 
 
-def _reader(dtype: DType) -> Callable[[str], Value]:
-    """Return the function that reads one element of a type."""
-
-    def read(word: str) -> Value:
-        if dtype.kind == "bool":
-            if word.lower() not in _BOOLS:
-                raise ValueError(f"{_short(word)}, expected 0 or 1 of a bool")
-            return _BOOLS[word.lower()]
-        if dtype.is_float and _NOT_FINITE.fullmatch(word):
-            return float(word)
-        if not _NUMBER.fullmatch(word) or dtype.kind == "string":
-            raise ValueError(f"{_short(word)}, expected a number of {dtype.name}")
-        if dtype.is_integer:
-            return _integer(word, dtype)
-        value = float(word)
-        if math.isinf(value) or (dtype.is_float and abs(value) > dtype.largest):
-            raise ValueError(f"{_short(word)}, which is too large for {dtype.name}")
-        return value
-
-    return read
+def _element(dtype: DType, word: str) -> Value:
+    value = _word(word)
+    if isinstance(value, float) and math.isinf(value):
+        raise ValueError(f"which is too large for {dtype.name}")
+    return element(dtype, value)
 
 
-def _integer(word: str, dtype: DType) -> int:
-    if not _INTEGER.fullmatch(word):
-        raise ValueError(f"{_short(word)}, expected an integer of {dtype.name}")
-    value, (low, high) = int(word), dtype.limits
-    if not low <= value <= high:
-        raise ValueError(f"{_short(word)}, expected {low} to {high} of {dtype.name}")
-    return value
-
-
-def _enumerators(names: tuple[str, ...]) -> Callable[[str], int]:
-    """Return the function that reads a name or number of an enumeration."""
-    numbers = {name: number for number, name in enumerate(names)}
-
-    def read(word: str) -> int:
-        if word in numbers:
-            return numbers[word]
-        if _INTEGER.fullmatch(word) and 0 <= int(word) < len(names):
-            return int(word)
-        listed = ", ".join(f"{name} {number}" for number, name in enumerate(names[:20]))
-        raise ValueError(f"{_short(word)}, but the enumeration has {listed}")
-
-    return read
+def _explained(read: Callable[[str], Value], word: str) -> Value:
+    try:
+        return read(word)
+    except ValueError as error:
+        raise ValueError(f"{_short(word)}, {error}") from None
 
 
 def _check_rank(definition: TensorDef, dims: list[int], text: str) -> None:
@@ -168,11 +141,7 @@ def _check_rank(definition: TensorDef, dims: list[int], text: str) -> None:
 
 
 def _dims(tree: Any) -> list[int]:
-    """Return the dimensions of nested lists.
-
-    Raises:
-        ValueError: If lists of one level differ in length or depth.
-    """
+    """Return the dimensions of nested lists."""
     dims: list[int] = []
     level = [tree]
     while any(isinstance(item, list) for item in level):
@@ -190,11 +159,17 @@ def _mapped(tree: Any, read: Callable[[str], Value]) -> Value:
 
 
 def _number(word: str) -> int | float:
+    value = _word(word)
+    if isinstance(value, str):
+        raise ValueError(word)
+    return value
+
+
+def _word(word: str) -> int | float | str:
+    """Return a word as a number, or as it is."""
     if _INTEGER.fullmatch(word):
         return int(word)
-    if _NUMBER.fullmatch(word):
-        return float(word)
-    raise ValueError(word)
+    return float(word) if _NUMBER.fullmatch(word) else word
 
 
 def _short(text: str) -> str:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from xdlc.errors import UsageError
-from xdlc.ir.data import TensorData
 from xdlc.ir.dtype import DType
+from xdlc.ir.tensor import Param
 from xdlc.opdefs.op_view import OpView, TensorSpec, Value
 
 if TYPE_CHECKING:
@@ -25,9 +25,7 @@ class SourceNode:
 
     Attributes:
         framework: ``onnx`` and the like.
-        type: Operator.
         domain: Domain of the operator; empty for ONNX's own.
-        name: Name of the node.
         inputs: Types of its inputs; None for a missing one.
         outputs: Names of its outputs; empty for a missing one.
         attributes: Attributes by name: int, float, str, lists of them, or ``TensorData``; those of messages
@@ -76,13 +74,9 @@ class Kernel:
     """A compiled kernel of the host and its call.
 
     Attributes:
-        name: Name of the kernel.
-        entry: Exported function, of type ``xdlc_udo_kernel``.
+        entry: Exported function of a ``QnnCpuOpPackage_Node_t``.
         arguments: Letter of each argument: ``i`` integer, ``f`` real, ``s`` string, ``o`` tensor.
-        values: The arguments.
         machine: Platform, like ``linux-x86_64``.
-        tool: Compiler, with its version.
-        binary: The shared library.
     """
 
     name: str
@@ -94,58 +88,49 @@ class Kernel:
     binary: bytes
 
 
-class Hooks(Protocol):
-    """Functions of an object that defines an op by code."""
-
-    def accepts(self, node: SourceNode) -> bool:
-        """Return whether the op matches a node of one of its operators."""
-
-    def parse_params(self, node: SourceNode) -> Mapping[str, Value]:
-        """Return the op's parameters for a node."""
-
-    def infer_shape_and_type(self, op: OpView) -> Sequence[TensorSpec] | None:
-        """Return the outputs of the op; None if they are not known."""
-
-    def build_kernel(self, op: OpView) -> Kernel | None:
-        """Return a kernel for the host, or None."""
-
-    def stored_inputs(self, op: OpView) -> Mapping[int, TensorData]:
-        """Return the static inputs, by position, that the op stores in its own layout.
-
-        Parameters describe the layout; ``op`` has the inputs as the source has them.
-        """
-
-
 @dataclass(frozen=True, slots=True)
 class Udo:
     """A definition of another package than QNN's, and its source operators.
+
+    A plugin defines an op by the functions ``accepts`` and so on; a configuration has none of them.
 
     Attributes:
         definition: The op; ``definition.package`` is its package.
         types: Source operators; default: the one of the definition's name.
         frameworks: Source frameworks; empty for all.
         domain: Domain of the source operators; None for any.
-        hooks: The object that defines it by code; None for a configuration.
         source: Origin of the definition, for messages: a file and line, or a plugin.
         installed: Notices of an installed plugin that no option names, for its first match; empty for
             one that an option names, which is also warned about where it matches no node.
         lines: ``file:line`` of the parts of its definition, for messages, by the keys of
             ``xml_elements.keys`` from the op on, after ``("table", backend)`` for those of a supplement.
+        accepts: Returns whether the op matches a node of one of its operators.
+        parse_params: Returns the op's parameters for a node.
+        infer_shape_and_type: Returns the outputs of the op; None if they are not known.
+        build_kernel: Returns a kernel for the host, or None.
     """
 
     definition: OpDef
     types: tuple[str, ...] = ()
     frameworks: tuple[str, ...] = ()
     domain: str | None = None
-    hooks: Hooks | None = None
     source: str = ""
     installed: tuple[str, ...] = ()
     lines: Mapping[tuple[str | int, ...], str] = field(default_factory=dict, compare=False, repr=False)
+    accepts: Callable[[SourceNode], bool] | None = None
+    parse_params: Callable[[SourceNode], dict[str, Param]] | None = None
+    infer_shape_and_type: ShapeFunction | None = None
+    build_kernel: Callable[[OpView], Kernel | None] | None = None
 
     @property
     def source_types(self) -> tuple[str, ...]:
         """The source operators."""
         return self.types or (self.definition.name,)
+
+    @property
+    def is_plugin(self) -> bool:
+        """Whether functions define the op."""
+        return self.parse_params is not None
 
 
 ShapeFunction = Callable[[OpView], "Sequence[TensorSpec] | None"]
@@ -157,7 +142,7 @@ class UdoSet:
     """The UDOs of a conversion.
 
     Attributes:
-        ops: The ops; those with hooks go before those of configurations.
+        ops: The ops; those of plugins go before those of configurations.
         collections: Their packages by name, which the DLC stores.
         shapes: Shape functions by package and type, supplied beside the configurations.
     """
@@ -167,7 +152,7 @@ class UdoSet:
     shapes: Mapping[tuple[str, str], ShapeFunction] = field(default_factory=dict)
 
     def candidates(self, framework: str, type: str, domain: str = "") -> tuple[Udo, ...]:
-        """Return the ops that match an operator of a source model, first those with hooks.
+        """Return the ops that match an operator of a source model, first those of plugins.
 
         Of ``module.layer``, a type of Caffe, the layer is enough where no op names more; of an operator of
         TensorFlow in TFLite, ``FlexName``, the name.  Ops that replace a native one are excluded: they have
@@ -184,7 +169,7 @@ class UdoSet:
             and (not op.frameworks or framework in op.frameworks)
             and (op.domain is None or op.domain == domain)
         ]
-        return tuple(sorted(matches, key=lambda op: op.hooks is None))
+        return tuple(sorted(matches, key=lambda op: not op.is_plugin))
 
     def replacements(self) -> dict[str, Udo]:
         """Return the ops that replace a native one, by its type.
@@ -206,20 +191,24 @@ class UdoSet:
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
-    """An input or output.
+class Declared:
+    """What a source states of a value, the model as a rule.
 
     Attributes:
-        name: Its name in the source; may be empty.
         shape: Dimensions in the source's axis order, None for a dynamic one; None if the rank is unknown.
         dtype: Data type; None if unknown.
+        read: Whether something reads the value; False for an omitted output.
+        is_outdated: Whether the source states a shape for inputs of other shapes than they have.
+        name: Its name in the source; may be empty.
         is_static: Whether it is data of the model.
         odd: Kind of a value that is not a tensor, like ``a sequence``; empty for tensors.
     """
 
-    name: str
     shape: tuple[int | None, ...] | None = None
     dtype: DType | None = None
+    read: bool = True
+    is_outdated: bool = False
+    name: str = ""
     is_static: bool = False
     odd: str = ""
 
@@ -229,10 +218,7 @@ class UncoveredNode:
     """A node whose operator has neither an importer nor a UDO.
 
     Attributes:
-        type: Operator.
         domain: Domain of the operator; empty for the framework's own.
-        name: Name of the node.
-        where: File and node, for messages.
         inputs: Inputs by position; None for a missing one.
         outputs: Outputs by position; None for a missing one.
         attributes: Attributes by name: int, float, str, lists of them, or ``TensorData``.
@@ -242,8 +228,8 @@ class UncoveredNode:
     domain: str
     name: str
     where: str
-    inputs: tuple[Operand | None, ...]
-    outputs: tuple[Operand | None, ...]
+    inputs: tuple[Declared | None, ...]
+    outputs: tuple[Declared | None, ...]
     attributes: Mapping[str, Any]
 
     @property

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from xdlc import opdefs
 from xdlc.errors import ConstraintError, ModelError, raise_all
 from xdlc.ir import Op, Tensor
 from xdlc.ir import dtype as dt
 from xdlc.ir.dtype import DType
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs import backends
+from xdlc.opdefs.backend_view import resolve
 from xdlc.opdefs.model import Collection, OpDef
 from xdlc.opdefs.supplements import offered
 from xdlc.options import spell
@@ -43,7 +43,6 @@ class Place:
     """An input or output of a definition.
 
     Attributes:
-        name: Its name.
         dtypes: The types that it may have where fixed point runs; empty: they are not known.
         differs: Whether no type is taken by all that run it, and these are the types of any.
     """
@@ -275,7 +274,7 @@ def _forms(opdef: OpDef, collection: Collection, arch: int | None) -> Iterator[O
     """Yield the definition as resolved for each backend whose types count."""
     for core in _cores(opdef, collection, arch):
         try:
-            yield opdefs.resolve(opdef, collection, core)
+            yield resolve(opdef, collection, core)
         except ModelError:  # narrower ones of its kind settle what it leaves open
             continue
 

@@ -12,10 +12,10 @@ from xdlc.errors import UsageError, nearest_names
 from xdlc.ir import Graph, Model, Op, Scalar, ScaleOffset, Tensor, string
 from xdlc.ir.data import ArrayData, packed
 from xdlc.ir.dtype import FLOAT32, UINT32, DType
-from xdlc.opdefs import read_valid
 from xdlc.opdefs.backend_view import on_cpu
 from xdlc.opdefs.model import Collection, OpDef, ParamDef, TensorDef
 from xdlc.opdefs.op_view import OpView, TensorSpec
+from xdlc.opdefs.xml_reader import read_valid
 from xdlc.runtime.udo.build_descriptor import kernel_dtype
 from xdlc.runtime.udo.kernels import Kernels
 

@@ -15,6 +15,7 @@ from xdlc.container import load, udo
 from xdlc.converter.checking import check
 from xdlc.converter.onnx import FRONTEND
 from xdlc.errors import BackendError
+from xdlc.ir import f32
 from xdlc.ir.dtype import FLOAT32
 from xdlc.opdefs.op_view import OpView
 from xdlc.opdefs.source_match import Kernel, UdoSet
@@ -23,29 +24,14 @@ from xdlc.runtime.udo.kernel_files import read_calls
 F32 = np.float32
 
 
-class Factory:
-    """An object that builds a kernel for each op, one for each factor."""
+def parse_params(node: Any) -> Any:
+    return {"factor": f32(node.attributes["by"])}
 
-    def accepts(self, node: Any) -> bool:
-        return True
 
-    def parse_params(self, node: Any) -> Any:
-        return {"factor": node.attributes["by"]}
-
-    def infer_shape_and_type(self, op: OpView) -> Any:
-        assert len(op.outputs) == 1
-        return like_first(op)
-
-    def stored_inputs(self, op: OpView) -> Any:
-        weight = op.inputs[1]
-        assert weight is not None
-        assert weight.data is not None
-        return {1: weight.data.reshape((4, 1))}
-
-    def build_kernel(self, op: OpView) -> Kernel:
-        factor = op.params["factor"]
-        assert [spec and spec.shape for spec in op.inputs] == [(2,), (4, 1)]
-        return Kernel("k", "run", "fo", (factor, np.arange(3)), "linux-x86_64", "gcc", b"\x7fELF")
+def build_kernel(op: OpView) -> Kernel:
+    """Build a kernel for each op, one for each factor."""
+    assert [spec and spec.shape for spec in op.inputs] == [(2,), (4,)]
+    return Kernel("k", "run", "fo", (op.params["factor"], np.arange(3)), "linux-x86_64", "gcc", b"\x7fELF")
 
 
 SCALE = custom(
@@ -53,7 +39,10 @@ SCALE = custom(
     [place("x"), place("w", is_static=True)],
     [place("y")],
     param("factor", FLOAT32),
-    hooks=Factory(),
+    accepts=lambda node: True,
+    parse_params=parse_params,
+    infer_shape_and_type=like_first,
+    build_kernel=build_kernel,
 )
 
 
@@ -90,11 +79,10 @@ def test_a_kernel_of_several_ops_is_stored_once_and_ops_have_names_of_their_own(
 
 
 def test_a_kernel_that_cannot_be_built_is_a_problem_of_the_model(tmp_path: Path) -> None:
-    class Broken(Factory):
-        def build_kernel(self, op: OpView) -> Kernel:
-            raise BackendError("there is no compiler", fix="install one")
+    def fail(op: OpView) -> Kernel:
+        raise BackendError("there is no compiler", fix="install one")
 
-    broken = replace(SCALE, hooks=Broken())
+    broken = replace(SCALE, build_kernel=fail)
     node = my_node("Scale", ["x", "w"], ["y"], by=2.0)
     given = onnx_model([node], {"x": (F32, [2])}, {"y": (F32, [2])}, {"w": np.arange(4, dtype=F32)})
     with pytest.raises(BackendError, match="no compiler"):

@@ -72,8 +72,9 @@ def test_without_a_definition_the_fix_names_the_tool_that_drafts_one(tmp_path: P
     ],
 )
 def test_a_plugin_for_another_domain_or_framework_is_named(tmp_path: Path, framework: str, fix: str) -> None:
-    plugin: Any = object()
-    other = replace(SCALE, frameworks=(framework,), domain="other", hooks=plugin, source="plugin P (p.py:1)")
+    other = replace(
+        SCALE, frameworks=(framework,), domain="other", parse_params=dict, source="plugin P (p.py:1)"
+    )
     with pytest.raises(UnsupportedOp, match="has no mapping") as caught:
         converted(tmp_path, scale_model(), other)
     assert str(caught.value.fix).startswith(fix)

@@ -8,7 +8,7 @@ from onnx import TensorProto, helper
 
 from xdlc import api
 from xdlc.errors import XdlcError, each_problem
-from xdlc.opdefs import read_valid
+from xdlc.opdefs.xml_reader import read_valid
 from xdlc.udo.config.json_writer import write_json
 
 CONFIG = """<OpDefCollection PackageName="Grow" Domain="my" Version="1.0"><OpDefList><OpDef><Name>Grow</Name>

@@ -6,7 +6,7 @@ import pytest
 
 from xdlc.udo.config import members, packages, tensors
 
-PAGE = Path(__file__).parents[3] / "docs" / "guides" / "udo-config.md"
+PAGE = Path(__file__).parents[3] / "docs" / "guides" / "udo.md"
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.udo.config.test_reader import TEMPLATE
-from xdlc import opdefs
 from xdlc.errors import ModelError
-from xdlc.opdefs import Collection
 from xdlc.opdefs.defaults import default_value
+from xdlc.opdefs.model import Collection
+from xdlc.opdefs.xml_writer import write_collection
 from xdlc.udo.config import read, write_json
 
 EVERYTHING = """<OpDefCollection PackageName="Mixed" Domain="com.me" Version="2.5">
@@ -82,7 +82,7 @@ def through_json(
 
 
 def through_xml(path: Path, collection: Collection) -> Collection:
-    path.write_text(opdefs.write_collection(collection))
+    path.write_text(write_collection(collection))
     (found,) = read(path)
     return found
 
@@ -159,7 +159,7 @@ def test_fields_of_ours_keep_everything(tmp_path: Path) -> None:
     assert notices == []
     assert second == through_xml(tmp_path / "again.xml", second)
     brackets = str.maketrans("(){}", "[][]")
-    assert opdefs.write_collection(second) == opdefs.write_collection(first).translate(brackets)
+    assert write_collection(second) == write_collection(first).translate(brackets)
 
 
 def test_what_the_form_cannot_say_is_told(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_what_the_form_cannot_say_is_told(tmp_path: Path) -> None:
     assert [line.replace("JSON cannot express ", "") for line in notices] == [
         "package 'Mixed': Domain, Version",
         "operator 'Blend': Description, Reference, order of Parameters",
-        "input 'a' of operator 'Blend': Datatype, Rank, Shape Text, Constraint, Description",
+        "input 'a' of operator 'Blend': Datatype, Rank, Text, Constraint, Description",
         "input 'b' of operator 'Blend': Mandatory, Layout",
         "input 'w' of operator 'Blend': Rank",
         "output 'y' of operator 'Blend': Datatype",
@@ -231,7 +231,7 @@ def test_lines_are_short_and_entries_have_one(tmp_path: Path) -> None:
 
 
 def test_the_example_of_the_documentation_is_right(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[3] / "docs" / "guides" / "udo-config.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "guides" / "udo.md").read_text()
     example = page.partition("```json\n")[2].partition("```")[0]
     path = tmp_path / "config.json"
     path.write_text(example)

@@ -9,7 +9,7 @@ import pytest
 
 from xdlc.errors import ModelError
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, STRING, UFIXED8, UINT8
-from xdlc.opdefs import Constraint, DescriptionPart, OpDef, ParamDef, Reference, TensorDef
+from xdlc.opdefs.model import Constraint, DescriptionPart, OpDef, ParamDef, Reference, TensorDef
 from xdlc.udo.config import read, read_config
 
 TEMPLATE = """{

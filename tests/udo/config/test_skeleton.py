@@ -23,13 +23,14 @@ from xdlc.ir.dtype import (
     UINT32,
     DType,
 )
-from xdlc.opdefs import OpDef, check_collection
-from xdlc.opdefs.source_match import Operand, UncoveredNode
+from xdlc.opdefs.model import OpDef
+from xdlc.opdefs.semantics import check_collection
+from xdlc.opdefs.source_match import Declared, UncoveredNode
 from xdlc.udo.config import draft
 from xdlc.udo.config.convert import drafted
 
-X = Operand("x", (1, 4), FLOAT32)
-Y = Operand("y", (1, 4), FLOAT32)
+X = Declared((1, 4), FLOAT32, name="x")
+Y = Declared((1, 4), FLOAT32, name="y")
 REALS = (FLOAT32, UFIXED8, UFIXED16)
 
 
@@ -50,7 +51,7 @@ def words(parts: Any) -> str:
 
 
 def test_one_node() -> None:
-    weight = Operand("w", (3,), INT64, is_static=True)
+    weight = Declared((3,), INT64, name="w", is_static=True)
     (collection,) = draft([node([X, weight], mode="fast", radius=2)], "P", "m.onnx").collections
     assert (collection.package, collection.domain, collection.version) == ("P", "my.domain", "1.0")
     (blur,) = collection.opdefs
@@ -70,7 +71,7 @@ def test_one_node() -> None:
 
 
 def test_open_extents_can_be_assumed_to_be_those_of_the_first_input() -> None:
-    opened = Operand("y", (1, None), FLOAT32)
+    opened = Declared((1, None), FLOAT32, name="y")
     (collection,) = draft([node(outputs=[opened])], "P", "m.onnx").collections
     assert collection.opdefs[0].outputs[0].text == ""
     drafted = draft([node(outputs=[opened])], "P", "m.onnx", same_shapes=True)
@@ -149,8 +150,8 @@ def test_text_beside_lists_of_numbers_is_no_parameter() -> None:
 
 
 def test_reals_may_be_stored_by_a_quantizer_unless_the_user_says_otherwise() -> None:
-    half, number = Operand("h", (1,), FLOAT16), Operand("i", (1,), INT32)
-    blur = only(node([half, number, Operand("w", (3,), FLOAT32, is_static=True)]))
+    half, number = Declared((1,), FLOAT16, name="h"), Declared((1,), INT32, name="i")
+    blur = only(node([half, number, Declared((3,), FLOAT32, name="w", is_static=True)]))
     assert [one.dtypes for one in blur.inputs] == [(FLOAT16, *REALS), (INT32,), (FLOAT32,)]
 
     def told(*names: str) -> str:
@@ -172,19 +173,19 @@ def test_a_draft_is_for_the_backends_that_the_user_names() -> None:
 
 
 def test_types_and_ranks_of_several_nodes() -> None:
-    other = Operand("z", (4,), INT64)
+    other = Declared((4,), INT64, name="z")
     blur = only(node(), node([other], [other]))
     assert [(one.dtypes, one.rank) for one in (*blur.inputs, *blur.outputs)] == [
         ((FLOAT32, INT32, UFIXED8, UFIXED16), None)
     ] * 2
-    assert only(node([Operand("x", (), FLOAT64)])).inputs[0].rank is None
-    assert only(node([Operand("x", (1,) * 5, FLOAT64)])).inputs[0].rank is None
+    assert only(node([Declared((), FLOAT64, name="x")])).inputs[0].rank is None
+    assert only(node([Declared((1,) * 5, FLOAT64, name="x")])).inputs[0].rank is None
 
 
 def test_different_numbers_of_one_kind_are_repeated() -> None:
     join = only(node([X, X]), node([X, X, X]))
     assert [(one.mandatory, one.repeated) for one in join.inputs] == [(True, True)]
-    index = Operand("i", (1,), INT32)
+    index = Declared((1,), INT32, name="i")
     pick = only(node([index, X]), node([index, X, X]))
     assert [(one.dtypes, one.mandatory, one.repeated) for one in pick.inputs] == [
         ((INT32,), True, False),
@@ -195,12 +196,12 @@ def test_different_numbers_of_one_kind_are_repeated() -> None:
 
 
 def test_types_that_nothing_states_do_not_make_other_kinds() -> None:
-    join = only(node([X, Y]), node([X, Operand("a"), Operand("b")]))
+    join = only(node([X, Y]), node([X, Declared(name="a"), Declared(name="b")]))
     assert [(one.dtypes, one.repeated) for one in join.inputs] == [(REALS, True)]
 
 
 def test_different_numbers_of_other_kinds_are_optional() -> None:
-    index, weight = Operand("i", (1,), INT32), Operand("w", (1,), FLOAT32, is_static=True)
+    index, weight = Declared((1,), INT32, name="i"), Declared((1,), FLOAT32, name="w", is_static=True)
     blur = only(node([X]), node([X, index, weight]))
     assert [(one.mandatory, one.repeated) for one in blur.inputs] == [
         (True, False),
@@ -218,9 +219,9 @@ def test_behind_one_that_is_left_out_all_are_optional() -> None:
 
 
 def test_what_is_not_stated_is_assumed_and_told() -> None:
-    first = node(outputs=[Operand("a")], type="First", inputs=[Operand("x", (2,), UINT8)])
-    second = node([Operand("a")], [Operand("b", (2,), FLOAT32)], type="Second")
-    third = node([Operand("free")], type="Third")
+    first = node(outputs=[Declared(name="a")], type="First", inputs=[Declared((2,), UINT8, name="x")])
+    second = node([Declared(name="a")], [Declared((2,), FLOAT32, name="b")], type="Second")
+    third = node([Declared(name="free")], type="Third")
     skeleton = draft([first, second, third], "P", "m.onnx")
     first_op, two, three = skeleton.collections[0].opdefs
     assert (first_op.outputs[0].dtypes, two.inputs[0].dtypes, three.inputs[0].dtypes) == (
@@ -255,7 +256,7 @@ def test_operators_of_one_name_in_several_domains() -> None:
 
 
 def test_what_cannot_be_drafted_is_told_beside_what_can() -> None:
-    strings = Operand("s", odd="strings")
+    strings = Declared(name="s", odd="strings")
     fine, odd = node(type="Fine"), node([X, strings], [strings])
     skeleton = draft([odd, fine, node(type="My-Op"), node(type="Kept", int=1)], "P", "m.onnx")
     assert [op.name for op in skeleton.collections[0].opdefs] == ["Fine"]

@@ -9,10 +9,10 @@ import numpy as np
 
 from xdlc.ir.data import ArrayData
 from xdlc.ir.dtype import FLOAT32, from_numpy
-from xdlc.opdefs.op_view import OpView, TensorSpec
+from xdlc.opdefs.op_view import OpView, TensorSpec, plain_value
 from xdlc.opdefs.source_match import SourceNode, Udo
-from xdlc.udo.plugin import plugin_ops
-from xdlc.udo.plugin.collection import plugin_op
+from xdlc.udo.plugin.collection import plugin_set
+from xdlc.udo.plugin.hooks import plugin_hooks
 
 HEAD = "from xdlc.udo import *\nfrom xdlc.udo.plugin import *\n"
 EXAMPLES = Path(__file__).parents[3] / "examples" / "plugins"
@@ -27,12 +27,12 @@ def written(folder: Path, text: str, name: str = "mine.py") -> Path:
 
 def op_of(folder: Path, text: str, **options: Any) -> Udo:
     """Return the only op of a plugin's file."""
-    (op,) = plugin_ops([str(written(folder, text))], False, **options).ops
+    (op,) = plugin_set([str(written(folder, text))], False, **options).ops
     return op
 
 
 def of_class(found: Any, **options: Any) -> Udo:
-    return plugin_op(found, **options)
+    return plugin_hooks(found, **options).udo()
 
 
 def spec(*shape: int | None, data: Any = None) -> TensorSpec:
@@ -50,6 +50,13 @@ def node(
 
 def view(op: Udo, held: SourceNode, outputs: tuple[TensorSpec | None, ...] = (None,)) -> OpView:
     """Return a node as hooks see its op."""
-    assert op.hooks is not None
-    params = op.hooks.parse_params(held)
+    params = params_of(op, held)
     return OpView(op.definition.package, op.definition.name, held.name, held.inputs, outputs, params)
+
+
+def params_of(op: Udo, held: SourceNode) -> dict[str, Any]:
+    """Return the parameters of a node, in the form that a converted op has."""
+    assert op.parse_params is not None
+    stored = op.parse_params(held)
+    plain = {name: plain_value(op.definition, name, param) for name, param in stored.items()}
+    return {name: value.tolist() if hasattr(value, "tolist") else value for name, value in plain.items()}

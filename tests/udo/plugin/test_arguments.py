@@ -7,7 +7,7 @@ import pytest
 
 from xdlc.errors import UsageError
 from xdlc.ir.data import ArrayData
-from xdlc.udo.plugin.build import flattened
+from xdlc.udo.plugin.c_kernel import flattened
 
 
 def test_letters_and_values_come_in_one_row():
@@ -33,9 +33,7 @@ def test_tensors_are_arrays():
     assert values[1].flags.c_contiguous
 
 
-@pytest.mark.parametrize(
-    "text", ["i,,i", "(i", "i)", "x", "i i", "i,", "()(", ",i", "i(f)", "(" * 5000 + "i" + ")" * 5000]
-)
+@pytest.mark.parametrize("text", ["x", "i;f", "i" * 9 + "é"])
 def test_letters_that_cannot_be_read(text):
     with pytest.raises(UsageError, match="cannot be read"):
         flattened(text, ())
@@ -45,8 +43,7 @@ def test_letters_that_cannot_be_read(text):
     ("letters", "values", "problem"),
     [
         ("i,i", (1,), "has 2 letters.* is 1\n"),
-        ("(i,i),s", ((1,), "a"), "2 items of argument 0.* is 1\n"),
-        ("(i,i),(s)", ((1, 2), "a"), "argument 1 is a group of 1"),
+        ("(i,i),s", ((1,), "a"), "has 3 letters.* is 2\n"),
         ("i", ("a",), "argument 0 .*'i'.* an integer.*'a'"),
         ("i", (1.5,), "an integer of 64 bits"),
         ("i", (2**63,), "an integer of 64 bits"),

@@ -21,6 +21,7 @@ from xdlc.converter.tensorflow.messages import message
 from xdlc.errors import UsageError, XdlcError
 from xdlc.ir.data import TensorData
 from xdlc.ir.dtype import FLOAT32
+from xdlc.opdefs.values import parameter
 from xdlc.udo import Plugin, TensorSpec
 from xdlc.udo.plugin import Bytes, Int, Json, Tensor, same_as
 from xdlc.udo.plugin.base import Attributes
@@ -222,4 +223,4 @@ def test_bytes_messages_and_nested_lists_become_parameters(tmp_path):
 )
 def test_values_without_a_form_are_refused(kind, value):
     with pytest.raises((XdlcError, ValueError)):
-        kind.check(value)
+        parameter(kind.named("p"), kind.to_value(value))

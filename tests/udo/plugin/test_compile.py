@@ -14,23 +14,19 @@ from xdlc.errors import BackendError, StorageError, UsageError
 from xdlc.ir.dtype import FLOAT32
 from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.udo.plugin import compile_c
-from xdlc.udo.plugin.build import BuildView
-from xdlc.udo.plugin.compiler import machine
+from xdlc.udo.plugin.c_kernel import BuildView, machine
 
 SPEC = TensorSpec((4,), FLOAT32)
 OP = OpView("P", "Twice", "n", (SPEC,), (SPEC,))
-HEAD = """#include "xdlc_udo.h"
-xdlc_udo_status twice(uint32_t num_inputs, const xdlc_udo_tensor *inputs, uint32_t num_outputs,
-                      const xdlc_udo_tensor *outputs, uint32_t num_arguments,
-                      const xdlc_udo_argument *arguments) {
-  (void)num_inputs; (void)num_outputs; (void)num_arguments; (void)arguments;
+HEAD = """#include "CPU/QnnCpuOpPackage.h"
+Qnn_ErrorHandle_t twice(const QnnCpuOpPackage_Node_t *node) {
 """
 TWICE = (
     HEAD
-    + """  const float *x = inputs[0].data;
-  float *y = outputs[0].data;
-  for (uint32_t i = 0; i < inputs[0].dims[0]; i++) y[i] = 2 * x[i];
-  return XDLC_UDO_OK;
+    + """  const float *x = node->inputs[0]->data;
+  float *y = node->outputs[0]->data;
+  for (uint32_t i = 0; i < node->inputs[0]->currentDimensions[0]; i++) y[i] = 2 * x[i];
+  return QNN_SUCCESS;
 }
 """
 )
@@ -91,7 +87,7 @@ def test_warnings_are_told_once_for_each_library():
     for _ in range(2):
         compile_c(view, TWICE + "static int unused;\n", entry="twice")
     assert len(notices) == 1
-    assert "kernel.c:11:12: warning" in notices[0]
+    assert "kernel.c:8:12: warning" in notices[0]
     assert "static int unused;" in notices[0]
 
 
@@ -100,13 +96,13 @@ def test_warnings_are_told_once_for_each_library():
     ("source", "entry", "problem"),
     [
         (
-            TWICE.replace("return XDLC_UDO_OK;", "return 0"),
+            TWICE.replace("return QNN_SUCCESS;", "return 0"),
             "twice",
             r"compiling kernel.c failed .*\n.*kernel.c:\d+:\d+: error",
         ),
         (TWICE, "thrice", "linking thrice failed"),
         (
-            TWICE.replace("xdlc_udo_status twice(", "static xdlc_udo_status twice("),
+            TWICE.replace("Qnn_ErrorHandle_t twice(", "static Qnn_ErrorHandle_t twice("),
             "twice",
             "static declaration",
         ),

@@ -11,8 +11,9 @@ from onnx import helper
 from tests.udo.plugin.plugins import node, spec, written
 from xdlc import api
 from xdlc.errors import ProblemList, StorageError, UsageError, XdlcError
-from xdlc.udo.plugin import Plugin, discovery, plugin_ops
-from xdlc.udo.udo_set import GROUP, udo_set
+from xdlc.udo.load import GROUP, load
+from xdlc.udo.plugin import Plugin, discovery
+from xdlc.udo.plugin.collection import plugin_set
 
 TEXT = """class Base(Plugin):
     package = "Pack"
@@ -32,7 +33,7 @@ def plugin_text(name="Mine", type="Mine", more=""):
 def test_a_file_and_a_class(tmp_path):
     path = written(tmp_path, plugin_text())
     for name in (f"{path}:Mine", str(path)):
-        found = plugin_ops([name], False)
+        found = plugin_set([name], False)
         assert [op.definition.name for op in found.ops] == ["Mine"]
         assert found.ops[0].source == "plugin Mine (mine.py:8)"
         assert list(found.collections) == ["Pack"]
@@ -43,7 +44,7 @@ def test_a_file_and_a_class(tmp_path):
 def test_a_module_and_a_class(tmp_path, monkeypatch):
     written(tmp_path, plugin_text(), "my_ops.py")
     monkeypatch.syspath_prepend(str(tmp_path))
-    found = plugin_ops(["my_ops:Mine"], False)
+    found = plugin_set(["my_ops:Mine"], False)
     assert found.candidates("onnx", "Mine", "any.domain")[0].definition.package == "Pack"
     assert found.candidates("caffe", "Mine") == ()
     del sys.modules["my_ops"]
@@ -51,7 +52,7 @@ def test_a_module_and_a_class(tmp_path, monkeypatch):
 
 def test_a_name_that_is_nearly_that_of_a_hook_is_told(tmp_path):
     path, notes = written(tmp_path, plugin_text(more="def infer_shapes_and_type(self, op): ...")), []
-    plugin_ops([str(path)], False, notes.append)
+    plugin_set([str(path)], False, notes.append)
     assert notes == [
         "plugin Mine has 'infer_shapes_and_type', which xdlc ignores: did you mean 'infer_shape_and_type'?"
     ]
@@ -59,14 +60,14 @@ def test_a_name_that_is_nearly_that_of_a_hook_is_told(tmp_path):
 
 def test_the_same_plugin_named_twice_counts_once(tmp_path):
     path = written(tmp_path, plugin_text())
-    assert len(plugin_ops([f"{path}:Mine", str(path)], False).ops) == 1
+    assert len(plugin_set([f"{path}:Mine", str(path)], False).ops) == 1
 
 
 def test_a_file_may_import_what_lies_beside_it(tmp_path):
     (tmp_path / "beside_the_plugin.py").write_text("NAME = 'Mine'\n")
     path = written(tmp_path, "from beside_the_plugin import NAME\n" + plugin_text())
     before = list(sys.path)
-    assert plugin_ops([f"{path}:Mine"], False).ops[0].definition.name == "Mine"
+    assert plugin_set([f"{path}:Mine"], False).ops[0].definition.name == "Mine"
     assert sys.path == before
     assert not list(tmp_path.glob("**/*.pyc"))
     del sys.modules["beside_the_plugin"]
@@ -74,9 +75,9 @@ def test_a_file_may_import_what_lies_beside_it(tmp_path):
 
 def test_a_changed_file_is_read_again(tmp_path):
     path = written(tmp_path, plugin_text())
-    plugin_ops([str(path)], False)
+    plugin_set([str(path)], False)
     written(tmp_path, plugin_text(type="Other"))
-    assert plugin_ops([str(path)], False).ops[0].source_types == ("Other",)
+    assert plugin_set([str(path)], False).ops[0].source_types == ("Other",)
 
 
 @pytest.mark.parametrize(
@@ -96,13 +97,13 @@ def test_a_changed_file_is_read_again(tmp_path):
         ("import sys\nsys.exit(3)\n", ":4: plugin mine.py, import", "raised SystemExit: 3"),
         (
             plugin_text(more="inputs = [Input('x', dtypes=3)]"),
-            ":8: plugin Mine, declaration",
+            ":10: plugin mine.py, import",
             "raised TypeError",
         ),
         (
             plugin_text(more="params = {'a': Int('x')}"),
             ":10: plugin mine.py, import",
-            "expected an integer, found 'x'",
+            "'x', expected a number of int32",
         ),
         (
             plugin_text(more="def __init__(self):\n        1 / 0"),
@@ -119,7 +120,7 @@ def test_a_changed_file_is_read_again(tmp_path):
 def test_what_is_broken_is_told_with_its_line(tmp_path, text, where, problem):
     path = written(tmp_path, text)
     with pytest.raises(UsageError, match=problem) as caught:
-        plugin_ops([f"{path}:Mine"], False)
+        plugin_set([f"{path}:Mine"], False)
     if where:
         assert f"{path}{where}" in caught.value.where
     assert "Traceback" not in str(caught.value)
@@ -129,7 +130,7 @@ def test_a_broken_file_is_not_remembered(tmp_path):
     path = written(tmp_path, "1 / 0\n")
     for _ in range(2):
         with pytest.raises(UsageError, match="ZeroDivisionError"):
-            plugin_ops([str(path)], False)
+            plugin_set([str(path)], False)
 
 
 @pytest.mark.parametrize(
@@ -148,18 +149,18 @@ def test_a_broken_file_is_not_remembered(tmp_path):
 )
 def test_names_that_lead_nowhere(name, error, problem):
     with pytest.raises(error, match=problem):
-        plugin_ops([name], False)
+        plugin_set([name], False)
 
 
 def test_a_string_is_no_list_of_names():
     with pytest.raises(UsageError, match="are the string"):
-        plugin_ops("a:B", False)
+        plugin_set("a:B", False)
 
 
 def test_a_file_without_plugins(tmp_path):
     path = written(tmp_path, "x = 1\n")
     with pytest.raises(UsageError, match="defines no plugin"):
-        plugin_ops([str(path)], False)
+        plugin_set([str(path)], False)
 
 
 def test_a_large_file_is_not_read(tmp_path):
@@ -167,14 +168,14 @@ def test_a_large_file_is_not_read(tmp_path):
     with open(path, "wb") as file:
         file.truncate((8 << 20) + 1)
     with pytest.raises(UsageError, match="larger than 8 MiB"):
-        plugin_ops([str(path)], False)
+        plugin_set([str(path)], False)
 
 
 def test_all_broken_plugins_are_told_at_once(tmp_path):
     one = written(tmp_path, plugin_text(more="outputs = []"), "one.py")
     two = written(tmp_path, plugin_text(more="inputs = 3"), "two.py")
     with pytest.raises(ProblemList) as caught:
-        plugin_ops([str(one), str(two)], False)
+        plugin_set([str(one), str(two)], False)
     assert len(caught.value.problems) == 2
 
 
@@ -194,13 +195,13 @@ def test_two_plugins_for_one_operator_clash(tmp_path):
     with pytest.raises(
         UsageError, match=r"Mine \(one.py:8\) and plugin Mine \(two.py:8\) both convert Mine of onnx"
     ):
-        plugin_ops(names, False)
+        plugin_set(names, False)
 
 
 def test_two_plugins_that_define_one_op_clash(tmp_path):
     names = pair(tmp_path, plugin_text(), plugin_text(more="op_type = 'Other'\n    name = 'Mine'"))
     with pytest.raises(UsageError, match="both define Pack::Mine"):
-        plugin_ops(names, False)
+        plugin_set(names, False)
 
 
 @pytest.mark.parametrize(
@@ -208,14 +209,14 @@ def test_two_plugins_that_define_one_op_clash(tmp_path):
 )
 def test_plugins_that_do_not_clash(tmp_path, more):
     names = pair(tmp_path, plugin_text(more="name = 'A'; domain = 'one'"), plugin_text(more=more))
-    assert len(plugin_ops(names, False).ops) == 2
+    assert len(plugin_set(names, False).ops) == 2
 
 
 def test_plugins_that_choose_are_asked_first(tmp_path):
     names = pair(tmp_path, plugin_text(more="name = 'All'"), plugin_text(more=f"name = 'Some'\n    {CHOOSY}"))
-    found = plugin_ops(names, False)
+    found = plugin_set(names, False)
     assert [op.definition.name for op in found.candidates("onnx", "Mine")] == ["Some", "All"]
-    assert [op.hooks.accepts(node(spec(2))) for op in found.ops] == [False, True]
+    assert [op.accepts(node(spec(2))) for op in found.ops] == [False, True]
     assert sorted(op.name for op in found.collections["Pack"].opdefs) == ["All", "Some"]
 
 
@@ -239,11 +240,11 @@ def test_installed_plugins_are_used_unless_they_are_named(tmp_path, monkeypatch)
     monkeypatch.syspath_prepend(str(tmp_path))
     installed(monkeypatch, "their_ops:Mine")
     notes: list[str] = []
-    (op,) = plugin_ops([], True, notes.append).ops
+    (op,) = plugin_set([], True, notes.append).ops
     assert notes == []
     assert op.installed == ("xdlc uses plugin Mine: entry point 'entry0' of my-ops 2.1",)
-    assert plugin_ops([], False).ops == ()
-    (op,) = plugin_ops(["their_ops:Mine"], True).ops
+    assert plugin_set([], False).ops == ()
+    (op,) = plugin_set(["their_ops:Mine"], True).ops
     assert not op.installed
 
 
@@ -261,7 +262,7 @@ def test_installed_plugins_that_are_broken(tmp_path, monkeypatch, value, problem
     monkeypatch.syspath_prepend(str(tmp_path))
     installed(monkeypatch, value)
     with pytest.raises(XdlcError, match=problem) as caught:
-        plugin_ops([])
+        plugin_set([])
     assert "my-ops 2.1" in str(caught.value)
     if value.startswith("broken"):
         assert f"{path}:4: " in caught.value.where
@@ -296,9 +297,9 @@ def test_a_class_may_be_given_itself():
         inputs = ("x",)
         outputs = ("y",)
 
-    assert plugin_ops([Mine], False).ops[0].source.startswith("plugin Mine (test_discovery.py:")
+    assert plugin_set([Mine], False).ops[0].source.startswith("plugin Mine (test_discovery.py:")
     with pytest.raises(UsageError, match="a plugin is the type int, not a plugin"):
-        plugin_ops([int], False)
+        plugin_set([int], False)
 
 
 def test_a_package_that_a_configuration_tells_of_too(tmp_path):
@@ -310,13 +311,13 @@ def test_a_package_that_a_configuration_tells_of_too(tmp_path):
         "outputs": [{"name": "y", "data_type": "FLOAT_32"}],
         "core_types": ["CPU"]}]}}"""
     )
-    with udo_set(udo_config_paths=config, plugin=[str(path)]) as found:
+    with load(udo_config_paths=config, plugin=[str(path)]) as found:
         assert sorted(op.name for op in found.collections["Pack"].opdefs) == ["Mine", "Other"]
     config.write_text(config.read_text().replace("Other", "Mine"))
     notices = r"^plugin Mine \(mine.py:8\) and .*other.json.* both define Pack::Mine"
-    with pytest.raises(UsageError, match=notices), udo_set(udo_config_paths=config, plugin=[str(path)]):
+    with pytest.raises(UsageError, match=notices), load(udo_config_paths=config, plugin=[str(path)]):
         pass
 
 
 def test_nothing_is_installed_nothing_is_found():
-    assert plugin_ops([]).ops == ()
+    assert plugin_set([]).ops == ()

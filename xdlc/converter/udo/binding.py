@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.session.node import bind_dims
-from xdlc.converter.udo.diagnostics import OPTIONAL, Issue, full_name
+from xdlc.converter.udo.diagnostics import OPTIONAL, full_name
 from xdlc.converter.values import Order, Value
 from xdlc.errors import ModelError
 from xdlc.ir import DType, Param, Role, Tensor, TensorData
@@ -29,8 +29,10 @@ from xdlc.ir.dtype import (
 )
 from xdlc.opdefs.input_defaults import default_inputs
 from xdlc.opdefs.model import OpDef, TensorDef, order_of
+from xdlc.opdefs.op_params import Issue
 from xdlc.opdefs.op_view import make_view
 from xdlc.opdefs.source_match import Udo
+from xdlc.opdefs.values import bounds, holds
 
 _SOURCE = "the source's axis order"
 
@@ -293,7 +295,7 @@ def converted(dtype: DType, allowed: Sequence[DType], array: Array | None = None
     if found is not None:
         return found
     if array is not None and dtype.is_integer:
-        return next((to for to in allowed if to.is_integer and _holds(to, array)), None)
+        return next((to for to in allowed if to.is_integer and holds(to, array)), None)
     return next((to for to in _NARROWER.get(dtype, ()) if to in allowed), None)
 
 
@@ -302,10 +304,5 @@ def _widens(dtype: DType, wider: DType) -> bool:
         return wider.is_float and wider.bits > dtype.bits
     if not wider.is_integer or not (dtype.is_integer or dtype is BOOL8):
         return False
-    (low, high), (least, most) = (0, 1) if dtype is BOOL8 else dtype.limits, wider.limits
+    (low, high), (least, most) = bounds(dtype), bounds(wider)
     return least <= low and high <= most
-
-
-def _holds(dtype: DType, array: Array) -> bool:
-    low, high = dtype.limits
-    return not array.size or (low <= int(array.min()) and int(array.max()) <= high)

@@ -99,11 +99,11 @@ def add_kernel_files(model: ir.Model, custom: UdoSet) -> None:
     Raises:
         XdlcError: If a kernel cannot be built.
     """
-    makers = {(op.definition.package, op.definition.name): op for op in custom.ops if op.hooks is not None}
+    makers = {(op.definition.package, op.definition.name): op for op in custom.ops if op.build_kernel}
     calls: dict[tuple[str, bytes], Call] = {}
     names: set[str] = set()
     for graph, op, maker in _ops_of(model, makers):
-        kernel = maker.hooks.build_kernel(view_of(op, maker.definition)) if maker.hooks else None
+        kernel = maker.build_kernel(view_of(op, maker.definition)) if maker.build_kernel else None
         if kernel is None:
             continue
         if op.name in names:

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple
 
 from xdlc.converter.session.node import bind_dims
 from xdlc.errors import ConstraintError, UnsupportedOp, raise_all
 from xdlc.ir import Model, Op
 from xdlc.ir.graph import is_udo
-from xdlc.opdefs import verify_udos
+from xdlc.opdefs.op_params import Issue
 from xdlc.opdefs.source_match import Udo, UdoSet
-from xdlc.opdefs.verify import UdoVerifier
+from xdlc.opdefs.verify import UdoVerifier, verify_udos
 
 OPTIONAL = "make it optional in the definition: Mandatory false (xdlc_mandatory in JSON)"
-
-
-class Issue(NamedTuple):
-    """A misfit of a node and its definition."""
-
-    text: str
-    fix: str
 
 
 def raise_issues(custom: Udo, issues: Sequence[Issue]) -> None:

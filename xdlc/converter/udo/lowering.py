@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from xdlc.converter.builder import Builder
 from xdlc.converter.udo.binding import bind_inputs, in_layout, to_tensors, with_defaults
-from xdlc.converter.udo.diagnostics import Issue, full_name, raise_issues
-from xdlc.converter.udo.output_inference import Declared, InferredOutput, infer_outputs
-from xdlc.converter.udo.params import parameters
-from xdlc.converter.values import Value, identity
-from xdlc.errors import XdlcError
-from xdlc.ir import Param, Role, ScaleOffset, Tensor
+from xdlc.converter.udo.diagnostics import full_name, raise_issues
+from xdlc.converter.udo.output_inference import InferredOutput, infer_outputs
+from xdlc.converter.values import Spec, Value, identity
+from xdlc.ir import Param, Tensor
+from xdlc.opdefs.op_params import Issue, parameters
 from xdlc.opdefs.op_view import make_view
-from xdlc.opdefs.source_match import ShapeFunction, SourceNode, Udo, attributes_named
+from xdlc.opdefs.source_match import Declared, ShapeFunction, SourceNode, Udo, attributes_named
 
 
 def lower(
@@ -24,6 +23,7 @@ def lower(
     custom: Udo,
     declared: Sequence[Declared],
     shapes: Mapping[tuple[str, str], ShapeFunction],
+    inferred: Callable[[], Mapping[str, Spec]],
     notices: list[str],
 ) -> list[Value]:
     """Append the op for a node, and return its results.
@@ -33,21 +33,20 @@ def lower(
         values: Its inputs by position; None for an omitted one.
         declared: Shape and type of each output in the source.
         shapes: Shape functions by package and type.
+        inferred: Returns shapes that the source's own inference finds, by name.
         notices: Takes a notice for each guess, once for all nodes of a type.
 
     Raises:
         UnsupportedOp: If the node does not fit the definition; a ProblemList for several misfits.
     """
     definition = custom.definition
-    given = _params(custom, node)
-    params, issues = parameters(definition, given)
+    params, issues = _params(custom, node)
     slots, misfits = bind_inputs(definition, values, node.attributes)
     raise_issues(custom, [*issues, *misfits])
-    inputs = _stored(custom, builder.node, to_tensors(builder, custom, slots), params)
-    inputs, issues = with_defaults(definition, builder.node, inputs, params)
+    inputs, issues = with_defaults(definition, builder.node, to_tensors(builder, custom, slots), params)
     raise_issues(custom, issues)
     view = make_view(definition, builder.node, inputs, params)
-    results, issues = infer_outputs(custom, view, declared, shapes)
+    results, issues = infer_outputs(custom, view, declared, shapes, inferred)
     raise_issues(custom, issues)
     guesses = [f"{full_name(custom)}: {result.guess}" for result in results if result.guess]
     notices += [text for text in guesses if text not in notices]
@@ -63,25 +62,15 @@ def lower(
 
 def misfits(node: SourceNode, values: Sequence[Value | None], custom: Udo) -> list[Issue]:
     """Return why the operands and attributes of a node do not fit an op."""
-    _, issues = parameters(custom.definition, _params(custom, node))
+    _, issues = _params(custom, node)
     return [*issues, *bind_inputs(custom.definition, values, node.attributes)[1]]
 
 
-def _params(custom: Udo, node: SourceNode) -> Mapping[str, Any]:
-    """Return parameters by name: attributes, or the result of ``parse_params``."""
-    if custom.hooks is None:
-        return _by_parameter(node, custom.definition.params)
-    try:
-        return custom.hooks.parse_params(node)
-    except XdlcError:
-        raise
-    except Exception as error:  # the user's code may raise anything
-        issue = Issue(
-            f"the parameters of the node cannot be read: {type(error).__name__}: {error}",
-            "correct parse_params",
-        )
-        raise_issues(custom, [issue])
-        raise
+def _params(custom: Udo, node: SourceNode) -> tuple[dict[str, Param], list[Issue]]:
+    """Return the parameters of a node, of its attributes or by ``parse_params``."""
+    if custom.parse_params is not None:
+        return custom.parse_params(node), []
+    return parameters(custom.definition, _by_parameter(node, custom.definition.params))
 
 
 def _by_parameter(node: SourceNode, parameters: Iterable[str]) -> dict[str, Any]:
@@ -99,23 +88,6 @@ def _by_parameter(node: SourceNode, parameters: Iterable[str]) -> dict[str, Any]
         for name, value in node.attributes.items()
         if name in names or name not in node.optional
     }
-
-
-def _stored(
-    custom: Udo, name: str, inputs: list[Tensor | None], params: Mapping[str, Param]
-) -> list[Tensor | None]:
-    """Return the inputs, with static ones in the plugin's storage format."""
-    if custom.hooks is None:
-        return inputs
-    for index, data in custom.hooks.stored_inputs(make_view(custom.definition, name, inputs, params)).items():
-        tensor = inputs[index]
-        assert tensor is not None  # no omitted input has a format
-        if not isinstance(tensor.encoding, ScaleOffset | None):
-            why = f"input {index} ({tensor.name!r}) has more than one scale, and its format moves the axes"
-            fix = "allow float types only at the input, or use one scale for the weight in the model"
-            raise_issues(custom, [Issue(why, fix)])
-        inputs[index] = Tensor(tensor.name, data.shape, tensor.dtype, tensor.encoding, data, Role.STATIC)
-    return inputs
 
 
 def _dims(result: InferredOutput) -> tuple[int, ...]:

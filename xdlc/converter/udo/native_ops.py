@@ -7,15 +7,16 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from xdlc import ir, opdefs
+from xdlc import ir
 from xdlc.container.opnames import NARROW
 from xdlc.converter.udo.binding import with_defaults
-from xdlc.converter.udo.diagnostics import OPTIONAL, Issue, full_name
-from xdlc.converter.udo.params import parameters
+from xdlc.converter.udo.diagnostics import OPTIONAL, full_name
 from xdlc.errors import UnsupportedOp, UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import NATIVE_PACKAGE, Graph, Model, Op, Param, Scalar, Tensor
+from xdlc.opdefs import loader
 from xdlc.opdefs.defaults import default_value
 from xdlc.opdefs.model import OpDef, TensorDef
+from xdlc.opdefs.op_params import Issue, parameters
 from xdlc.opdefs.op_view import make_view, plain_value
 from xdlc.opdefs.source_match import SourceNode, Udo, UdoSet
 from xdlc.options import spell
@@ -30,7 +31,7 @@ def check_replacements(custom: UdoSet) -> None:
     Raises:
         UsageError: If there are some, or if two replace the same; a ProblemList for several.
     """
-    types = {*opdefs.all_types(), *NARROW}
+    types = {*loader.all_types(), *NARROW}
     raise_all(
         [
             UsageError(
@@ -94,19 +95,19 @@ def _replacement(op: Op, replacements: dict[str, Udo]) -> Udo | None:
 
 
 def _accepts(custom: Udo, op: Op) -> bool:
-    if custom.hooks is None:
+    if custom.accepts is None:
         return True
-    definition = opdefs.find(op.type) or custom.definition
+    definition = loader.find(op.type) or custom.definition
     view = make_view(definition, op.name, op.inputs, op.params)
     names = tuple(tensor.name for tensor in op.outputs)
-    return custom.hooks.accepts(
+    return custom.accepts(
         SourceNode(FRAMEWORK, op.type, NATIVE_PACKAGE, op.name, view.inputs, names, view.params)
     )
 
 
 def _params(op: Op, custom: Udo) -> tuple[dict[str, Param], list[Issue]]:
     """Return an op's parameters for its replacement, and misfits."""
-    definition, native = custom.definition, opdefs.find(op.type)
+    definition, native = custom.definition, loader.find(op.type)
     native_params = dict(op.params)
     if definition.name != op.type:
         native_params.pop("operation", None)  # the narrower type states it

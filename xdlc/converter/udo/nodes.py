@@ -10,14 +10,13 @@ from xdlc.converter.protobuf_text import Octets, Word
 from xdlc.converter.session.context import ImportContext
 from xdlc.converter.session.node import Node, TypeName
 from xdlc.converter.udo.definitions import merged
-from xdlc.converter.udo.diagnostics import Issue, full_name, raise_issues
+from xdlc.converter.udo.diagnostics import full_name
 from xdlc.converter.udo.lowering import lower, misfits
-from xdlc.converter.udo.output_inference import Declared
 from xdlc.converter.values import AnyValue, Dims, Spec, Value
-from xdlc.errors import UnsupportedOp, XdlcError
+from xdlc.errors import UnsupportedOp
 from xdlc.opdefs import shape_text
 from xdlc.opdefs.op_view import TensorSpec
-from xdlc.opdefs.source_match import Operand, SourceNode, Udo, UdoSet, UncoveredNode
+from xdlc.opdefs.source_match import Declared, SourceNode, Udo, UdoSet, UncoveredNode
 
 
 class Declarations:
@@ -94,7 +93,7 @@ class UdoNodes:
             return tuple(written)
         found = self._udos.candidates(self._framework, node.type, node.domain)
         if node.type in self._foreign and self._is_native(*key):
-            return tuple(udo for udo in found if udo.domain is not None or udo.hooks is not None)
+            return tuple(udo for udo in found if udo.domain is not None or udo.is_plugin)
         return found
 
     def covers(self, node: Node) -> bool:
@@ -103,7 +102,7 @@ class UdoNodes:
 
     def covers_surely(self, node: Node) -> bool:
         """Return whether a node certainly becomes a UDO, without a plugin's consent."""
-        return bool(self._udos.ops) and any(udo.hooks is None for udo in self._candidates(node))
+        return bool(self._udos.ops) and any(not udo.is_plugin for udo in self._candidates(node))
 
     def uncovered(self, node: Node, where: str) -> str:
         """Record an unmapped node; return the change to a plugin that would help."""
@@ -123,26 +122,23 @@ class UdoNodes:
             {name: value for name, value in attributes.items() if not self._is_optional(name)},
         )
 
-    def _input(self, name: str) -> Operand:
+    def _input(self, name: str) -> Declared:
         frame = self._context.frame
         value = frame.values[name] if name in frame.values and name not in frame.unresolved else None
         if value is None:
             return self._stated(name)
         if not isinstance(value, Value):
-            return Operand(name, odd="a sequence or an optional")
-        return Operand(name, value.dims, value.dtype, value.is_static)
+            return Declared(name=name, odd="a sequence or an optional")
+        return Declared(value.dims, value.dtype, name=name, is_static=value.is_static)
 
-    def _stated(self, name: str) -> Operand:
+    def _stated(self, name: str) -> Declared:
         odd = self._declared.oddity(name)
-        if odd:
-            return Operand(name, odd=odd)
-        found = self._declared.find(name)
-        return Operand(name, found.shape, found.dtype)
+        return Declared(name=name, odd=odd) if odd else replace(self._declared.find(name), name=name)
 
     def _elsewhere(self, domain: str, type: str) -> str:
         """Return the fix for a plugin that has an operator of this name, if any."""
         for udo in self._udos.ops:
-            if type in udo.source_types and udo.hooks is not None:
+            if type in udo.source_types and udo.is_plugin:
                 if udo.frameworks and self._framework not in udo.frameworks:
                     return f"add {self._framework!r} to framework of {udo.source}"
                 if udo.domain not in (None, domain):
@@ -168,9 +164,9 @@ class UdoNodes:
         self._context.diagnostics.used.append(udo)
         udo = self._settled(udo)
         if udo.definition.package == source.domain:  # xdlc has written it: it has the op's own form
-            udo = replace(udo, hooks=None)
+            udo = replace(udo, parse_params=None, infer_shape_and_type=None)
         values = _tensors(node)
-        declared = [self._declared.find(name) for name in node.outputs]
+        declared = [replace(self._declared.find(name), name=name) for name in node.outputs]
         results: Sequence[AnyValue] = lower(
             self._context.builder,
             source,
@@ -178,6 +174,7 @@ class UdoNodes:
             udo,
             declared,
             self._udos.shapes,
+            self._declared.inferred,
             self._context.diagnostics.notices,
         )
         if self._is_native(node.domain, node.type):
@@ -229,9 +226,9 @@ class UdoNodes:
         if written is not None:
             return written
         for udo in candidates:
-            if udo.hooks is not None and _accepts(udo, source):
+            if udo.accepts is not None and udo.accepts(source):
                 return udo
-        stated = [udo for udo in candidates if udo.hooks is None]
+        stated = [udo for udo in candidates if not udo.is_plugin]
         own = [udo for udo in stated if self._domain(udo) == source.domain]
         left = own if len(own) == 1 else stated
         if len(left) > 1:
@@ -267,17 +264,6 @@ class UdoNodes:
     def _domain(self, udo: Udo) -> str | None:
         collection = self._udos.collections.get(udo.definition.package)
         return collection.domain if collection is not None else None
-
-
-def _accepts(udo: Udo, source: SourceNode) -> bool:
-    try:
-        return udo.hooks is not None and bool(udo.hooks.accepts(source))
-    except XdlcError:
-        raise
-    except Exception as error:  # the user's code may raise anything
-        issue = Issue(f"accepts fails: {type(error).__name__}: {error}", "correct the function accepts")
-        raise_issues(udo, [issue])
-        return False
 
 
 def _tensors(node: Node) -> list[Value | None]:

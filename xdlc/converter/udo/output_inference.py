@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from xdlc.converter.udo.binding import converted, is_allowed, is_quantized_only
-from xdlc.converter.udo.diagnostics import Issue
-from xdlc.converter.values import Dims, Order
+from xdlc.converter.values import Dims, Order, Spec
 from xdlc.errors import XdlcError
 from xdlc.ir import DType
-from xdlc.ir.dtype import FLOAT32, UINT8, UINT16, UNDEFINED
+from xdlc.ir.dtype import FLOAT32, UINT8, UINT16, UNDEFINED, from_numpy
 from xdlc.opdefs import shape_text
 from xdlc.opdefs.model import OpDef, TensorDef, order_of
+from xdlc.opdefs.op_params import Issue
 from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.opdefs.shape_text import why_unknown
-from xdlc.opdefs.source_match import ShapeFunction, Udo
+from xdlc.opdefs.source_match import Declared, ShapeFunction, Udo
 from xdlc.options import spell
 
 _SHAPE_FIX = (
@@ -25,6 +26,10 @@ _SHAPE_FIX = (
 _HOOK_FIX = (
     "return the shape from infer_shape_and_type of the plugin, or state it in the model (value_info in ONNX)"
 )
+
+
+Source = Callable[[OpView], Sequence[TensorSpec | None] | None]
+"""Infers the outputs of an op, None for an unknown one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,7 @@ def infer_outputs(
     view: OpView,
     declared: Sequence[Declared],
     shapes: Mapping[tuple[str, str], ShapeFunction],
+    inferred: Callable[[], Mapping[str, Spec]],
 ) -> tuple[list[InferredOutput], list[Issue]]:
     """Return the outputs of an op, and the unknown or contradictory ones as issues.
 
@@ -66,41 +72,102 @@ def infer_outputs(
         view: The op with its inputs; its outputs are ignored.
         declared: Shape and type in the source of each output of the node.
         shapes: Shape functions by package and type.
+        inferred: Returns shapes that the source's own inference finds, by name.
     """
-    definition = custom.definition
-    issues: list[Issue] = []
-    places = _places(definition, declared, issues)
-    claims, failures = claims_of(custom, view, places, shapes)
+    places, issues = _places(custom.definition, declared)
+    view = replace(view, outputs=tuple(_expected(place, source) for place, source in places))
+    claims: list[tuple[str, list[Declared]]] = []
+    failures: list[Issue] = []
+    for by, function in _sources(custom, shapes, len(places)):
+        answer = _answer(by, function, view, len(places))
+        if isinstance(answer, Issue):
+            failures.append(answer)
+        elif answer is not None:
+            claims.append((by, answer))
     if failures:  # what is missing now is what these would have stated
         return [], [*issues, *failures]
+    if any(
+        source.shape is None and all(outputs[index].shape is None for _, outputs in claims)
+        for index, (_, source) in enumerate(places)
+    ):
+        places = [(place, _with_inferred(source, inferred())) for place, source in places]
+    claims.append(("the model", [_in_layout(place, source) for place, source in places]))
     results = [
-        _result(index, entry, source, custom, view, [(by, outputs[index]) for by, outputs in claims])
-        for index, (entry, source) in enumerate(places)
+        _result(index, place, source, custom, view, [(by, outputs[index]) for by, outputs in claims])
+        for index, (place, source) in enumerate(places)
     ]
-    issues += [each for each in results if isinstance(each, Issue)]
-    return [each for each in results if isinstance(each, InferredOutput)], issues
+    issues += [result for result in results if isinstance(result, Issue)]
+    return [result for result in results if isinstance(result, InferredOutput)], issues
 
 
 def _places(
-    definition: OpDef, declared: Sequence[Declared], issues: list[Issue]
-) -> list[tuple[TensorDef, Declared]]:
+    definition: OpDef, declared: Sequence[Declared]
+) -> tuple[list[tuple[TensorDef, Declared]], list[Issue]]:
     """Return each output's definition with its shape and type in the source."""
-    outputs, stated = definition.outputs, list(declared)
+    outputs, stated, issues = definition.outputs, list(declared), list[Issue]()
     while stated and not stated[-1].read:
         stated.pop()
     most = len(stated) if outputs and outputs[-1].repeated else len(outputs)
     if len(stated) > most:
-        issues.append(
-            Issue(
-                f"the node has {len(stated)} outputs, the definition has {most}",
-                "add the outputs to the definition, or mark its last output as Repeated",
-            )
-        )
-    for entry in outputs[len(stated) :]:
-        if not entry.mandatory:
-            break
-        stated.append(Declared(read=False))
-    return [(outputs[min(index, len(outputs) - 1)], source) for index, source in enumerate(stated[:most])]
+        text = f"the node has {len(stated)} outputs, the definition has {most}"
+        fix = "add the outputs to the definition, or mark its last output as Repeated"
+        issues.append(Issue(text, fix))
+    omitted = takewhile(lambda place: place.mandatory, outputs[len(stated) :])
+    stated += [Declared(read=False) for _ in omitted]
+    return [
+        (outputs[min(index, len(outputs) - 1)], source) for index, source in enumerate(stated[:most])
+    ], issues
+
+
+def _with_inferred(source: Declared, specs: Mapping[str, Spec]) -> Declared:
+    """Return an output with the shape and type that the source's own inference finds."""
+    spec = specs.get(source.name)
+    if source.shape is not None or spec is None or spec.shape is None:
+        return source
+    dtype = from_numpy(spec.dtype) if source.dtype is None and spec.dtype is not None else source.dtype
+    return replace(source, shape=spec.shape, dtype=dtype)
+
+
+def _sources(
+    custom: Udo, shapes: Mapping[tuple[str, str], ShapeFunction], count: int
+) -> Iterator[tuple[str, Source]]:
+    """Yield the sources of shapes besides the model, the most explicit first."""
+    definition = custom.definition
+    own = shapes.get((definition.package, definition.name))
+    if own is not None:
+        yield "the shape function", own
+    if custom.infer_shape_and_type is not None:
+        yield custom.source or "the plugin", custom.infer_shape_and_type
+
+    def by_text(op: OpView) -> Sequence[TensorSpec | None] | None:
+        specs = shape_text.infer(definition, op, count)
+        # allowed types are checked later: a single one may be that of a quantized model
+        return specs and [spec and replace(spec, dtype=UNDEFINED) for spec in specs]
+
+    yield "the definition", by_text
+
+
+def _answer(by: str, function: Source, view: OpView, count: int) -> list[Declared] | Issue | None:
+    """Return the outputs by a source; its failure is an issue."""
+    try:
+        results = function(view)
+    except XdlcError as error:
+        text = ": ".join(filter(None, (error.where, error.problem)))
+        return Issue(text if error.where else f"{by} fails: {text}", error.fix or f"correct {by}")
+    except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
+        return Issue(f"{by} fails: {type(error).__name__}: {error}", f"correct {by}")
+    if results is None:
+        return None
+    if not all(spec is None or isinstance(spec, TensorSpec) for spec in results):
+        return Issue(f"{by} returns {results!r}", "return a TensorSpec for each output, or None")
+    if len(results) != count:
+        return Issue(f"{by} returns {len(results)} outputs, but the op has {count}", f"correct {by}")
+    return [
+        Declared()
+        if spec is None
+        else Declared(tuple(spec.shape), None if spec.dtype is UNDEFINED else spec.dtype)
+        for spec in results
+    ]
 
 
 def _result(
@@ -119,7 +186,7 @@ def _result(
         if source.is_outdated:
             left = ", which the model states for inputs of other shapes,"
         why = why_unknown(custom.definition, view, place)
-        fix = (_SHAPE_FIX if custom.hooks is None else _HOOK_FIX).format(spell("converter_op_package_lib"))
+        fix = (_SHAPE_FIX if not custom.is_plugin else _HOOK_FIX).format(spell("converter_op_package_lib"))
         return Issue(f"the shape of {name}{left} is not known{why and f': {why}'}", fix)
     try:
         order = order_of(place.layout, len(shapes[0][1] if source.shape is None else source.shape))
@@ -212,106 +279,6 @@ def _converts(dtype: DType, wanted: DType) -> bool:
     return dtype is wanted or converted(wanted, [dtype]) is dtype or converted(dtype, [wanted]) is wanted
 
 
-Source = Callable[[OpView], Sequence[TensorSpec | None] | None]
-"""Infers the outputs of an op, None for an unknown one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """Shape and type of a value as its source states them, the model as a rule.
-
-    Attributes:
-        shape: Dims, None for an open one; None if even the rank is open.  Those of the model are in its own
-            axis order.
-        dtype: Data type, None if it is not stated.
-        read: Whether something reads the value; False for an omitted output.
-        is_outdated: Whether the source states a shape for inputs of other shapes than they have.
-    """
-
-    shape: Dims | None = None
-    dtype: DType | None = None
-    read: bool = True
-    is_outdated: bool = False
-
-
-Claim = tuple[str, Sequence[Declared]]
-"""A source, and what it states of all outputs, in the layout of the tensors."""
-
-
-def claims_of(
-    custom: Udo,
-    view: OpView,
-    places: Sequence[tuple[TensorDef, Declared]],
-    shapes: Mapping[tuple[str, str], ShapeFunction],
-) -> tuple[list[Claim], list[Issue]]:
-    """Return the outputs by each source, and the failures of sources.
-
-    The order is that of trust: a shape function, the plugin, the definition, the model.
-
-    Args:
-        view: The op with its inputs; its outputs are ignored.
-        places: Definition of each output, and its shape and type in the model.
-        shapes: Shape functions by package and type.
-    """
-    issues: list[Issue] = []
-    view = replace(view, outputs=tuple(_expected(place, stated) for place, stated in places))
-    claims = [
-        _claim(by, source, view, len(places), issues) for by, source in _sources(custom, shapes, len(places))
-    ]
-    stated = "the model", [_in_layout(place, stated) for place, stated in places]
-    return [*(claim for claim in claims if claim is not None), stated], issues
-
-
-def _sources(
-    custom: Udo, shapes: Mapping[tuple[str, str], ShapeFunction], count: int
-) -> list[tuple[str, Source]]:
-    """Return the sources of shapes besides the model, the most explicit first."""
-    definition = custom.definition
-    sources: list[tuple[str, Source]] = []
-    own = shapes.get((definition.package, definition.name))
-    if own is not None:
-        sources.append(("the shape function", own))
-    if custom.hooks is not None:
-        sources.append((custom.source or "the plugin", custom.hooks.infer_shape_and_type))
-
-    def by_text(op: OpView) -> Sequence[TensorSpec | None] | None:
-        specs = shape_text.infer(definition, op, count)
-        # allowed types are checked later: a single one may be that of a quantized model
-        return specs and [spec and replace(spec, dtype=UNDEFINED) for spec in specs]
-
-    sources.append(("the definition", by_text))
-    return sources
-
-
-def _claim(by: str, function: Source, view: OpView, count: int, issues: list[Issue]) -> Claim | None:
-    """Return the outputs by a source; its failure is an issue."""
-    try:
-        results = function(view)
-    except (XdlcError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
-        text = f"{type(error).__name__}: {error}"
-        if isinstance(error, XdlcError):
-            text = ": ".join(filter(None, (error.where, error.problem)))
-        fix = error.fix if isinstance(error, XdlcError) else None
-        whose = "" if isinstance(error, XdlcError) and error.where else f"{by} fails: "
-        issues.append(Issue(f"{whose}{text}", fix or f"correct {by}"))
-        return None
-    if results is None:
-        return None
-    if not all(spec is None or isinstance(spec, TensorSpec) for spec in results):
-        issues.append(Issue(f"{by} returns {results!r}", "return a TensorSpec for each output, or None"))
-        return None
-    if len(results) != count:
-        issues.append(Issue(f"{by} returns {len(results)} outputs, but the op has {count}", f"correct {by}"))
-        return None
-    return by, [_known(spec) for spec in results]
-
-
-def _known(spec: TensorSpec | None) -> Declared:
-    if spec is None:
-        return Declared()
-    return Declared(tuple(spec.shape), None if spec.dtype is UNDEFINED else spec.dtype)
-
-
 def _expected(place: TensorDef, source: Declared) -> TensorSpec | None:
     """Return an output as the source states it; None if it is incomplete."""
     shape = _in_layout(place, source).shape
@@ -321,7 +288,7 @@ def _expected(place: TensorDef, source: Declared) -> TensorSpec | None:
 
 
 def _in_layout(place: TensorDef, source: Declared) -> Declared:
-    """Return an output as the source states it, in the tensor's layout."""
+    """Return the shape of an output as the source states it, in the tensor's layout."""
     shape = source.shape
     if shape is not None:
         try:

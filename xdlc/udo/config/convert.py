@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from xdlc import opdefs
 from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir.dtype import UINT8, UINT16, DType
 from xdlc.ir.files import check_output, check_readable, kept_apart, replace_text, together
 from xdlc.json_fields import choice
 from xdlc.opdefs.backends import unknown as unknown_backends
+from xdlc.opdefs.collections import merge
 from xdlc.opdefs.model import Collection
 from xdlc.opdefs.source_match import UncoveredNode
-from xdlc.opdefs.xml_reader import schema_text
+from xdlc.opdefs.xml_reader import parse_collection, schema_text
+from xdlc.opdefs.xml_writer import write_collection
 from xdlc.options import spell
 from xdlc.udo.config.defaults import differences
 from xdlc.udo.config.json_writer import write_json
@@ -86,7 +87,7 @@ def convert(
     """
     configs = [read_config(path) for path in paths]
     raise_all(clashes(configs))
-    merged = opdefs.merge([collection for config in configs for collection in config.collections])
+    merged = merge([collection for config in configs for collection in config.collections])
     collections = list(merged.values())
     if package:
         collections = [_chosen(collections, package)]
@@ -155,19 +156,6 @@ def drafted(
         notices.append(f"{count}: {_first(others)}")
     where = os.fspath(target)
     _check_target(where, [model])
-    if (
-        len(drafts.collections) > 1
-        and form != "json"
-        and _form_of(where) != "json"
-        and not os.path.isdir(where)
-    ):
-        held = ", ".join(held.package for held in drafts.collections)
-        raise UsageError(
-            f"operators of several domains have the same name, so the draft has packages {held}; an OpDef "
-            "XML file holds only one package",
-            where=where,
-            fix="name an existing folder for several files, or a .json file for all",
-        )
     texts = render(
         drafts.collections, where, form or _form_of(where) or "xml", extended=True, notices=notices
     )
@@ -212,9 +200,10 @@ def render(
     if form == "xml" and len(collections) > 1 and not is_folder:
         names = ", ".join(collection.package for collection in collections)
         raise UsageError(
-            f"an OpDef XML file holds only one package, but the input has {names}",
+            f"an OpDef XML file holds only one package, not {names}",
             where=target,
-            fix=f"name an existing folder for several files, or choose a package with {spell('package')}",
+            fix="name an existing folder for several files, or a .json file for all packages; "
+            f"{spell('package')} chooses one",
         )
 
     def path_of(collection: Collection) -> str:
@@ -232,8 +221,8 @@ def _text(collections: Sequence[Collection], form: str, extended: bool, notices:
     if form == "json":
         return write_json(collections, extended=extended, notify=notices.append)
     (collection,) = collections
-    text = opdefs.write_collection(collection)
-    after = opdefs.parse_collection(text.encode(), "the XML written")
+    text = write_collection(collection)
+    after = parse_collection(text.encode(), "the XML written")
     notices += (
         f"{part}: XML cannot express {', '.join(names)}" for part, names in differences(collection, after)
     )

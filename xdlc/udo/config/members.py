@@ -7,18 +7,16 @@ from typing import Any, NamedTuple
 
 from xdlc.ir.dtype import BY_NAME, DType
 from xdlc.json_fields import Fields, Node
-from xdlc.opdefs import backends
+from xdlc.opdefs import backends, xml_elements
 from xdlc.opdefs.model import LAYOUTS, Constraint, DescriptionPart, Reference
+from xdlc.opdefs.xml_elements import BACKEND_SPECIFIC, spelling
 
+QNN = "QNN_DATATYPE_"
 CORES = ("CPU", "GPU", "DSP")
 ARCHS = tuple(name.removeprefix("DSP_").lower() for name in (*backends.OLD_DSPS, *backends.NEW_DSPS))
 
-_WORDS = {"float": "FLOAT", "int": "INT", "uint": "UINT", "ufixed": "FIXED", "sfixed": "SFIXED_POINT"}
-_ODD = {"bfloat16": "BFLOAT_16", "bool8": "BOOL_8", "string": "STRING"}
-
-BACKEND_SPECIFIC = "BACKEND_SPECIFIC"
 LAYOUT_WORDS = (*LAYOUTS, "UNDEFINED", BACKEND_SPECIFIC)
-RANKS = {"SCALAR": 0, "1D": 1, "2D": 2, "3D": 3, "4D": 4, "ND": None}
+RANKS = {**xml_elements.RANKS, "ND": None}
 CONSTRAINTS = ("Number", "Shape", "Value", "Datatype", "Description")
 
 _RANK_NAMES = {rank: name for name, rank in RANKS.items()}
@@ -31,16 +29,16 @@ def type_name(dtype: DType) -> str:
         >>> type_name(BY_NAME["float32"]), type_name(BY_NAME["ufixed8"]), type_name(BY_NAME["sfixed16"])
         ('FLOAT_32', 'FIXED_8', 'SFIXED_POINT_16')
     """
-    return _ODD.get(dtype.name) or f"{_WORDS[dtype.kind]}_{dtype.bits}"
+    return spelling(dtype).removeprefix(QNN).replace("UFIXED_POINT", "FIXED")
 
 
-def _types() -> dict[str, DType]:
-    named = {type_name(dtype): dtype for name, dtype in BY_NAME.items() if name != "undefined"}
-    named |= {f"UFIXED_POINT_{dtype.bits}": dtype for dtype in BY_NAME.values() if dtype.kind == "ufixed"}
-    return named | {f"QNN_DATATYPE_{name}": dtype for name, dtype in named.items() if name[:6] != "FIXED_"}
-
-
-TYPES: dict[str, DType] = _types()
+_DTYPES = [dtype for dtype in BY_NAME.values() if dtype.name != "undefined"]
+_QNN_NAMES = {spelling(dtype): dtype for dtype in _DTYPES}
+TYPES: dict[str, DType] = {
+    **{type_name(dtype): dtype for dtype in _DTYPES},
+    **{name.removeprefix(QNN): dtype for name, dtype in _QNN_NAMES.items()},
+    **_QNN_NAMES,
+}
 """Data types by all their names, those of JSON first."""
 
 COMMON_TYPES = (
@@ -80,6 +78,27 @@ def cores_of(names: Iterable[str]) -> tuple[list[str], list[str]]:
         own = backends.NEW_DSPS if name.startswith("HTP") and core == "DSP" else (name,)
         archs += [arch for arch in ARCHS if f"DSP_{arch.upper()}" in own and arch not in archs]
     return cores, archs
+
+
+TAGS = {
+    "name": "Name",
+    "mandatory": "Mandatory",
+    "dtypes": "Datatype",
+    "rank": "Rank",
+    "text": "Text",
+    "layout": "Layout",
+    "constraints": "Constraint",
+    "default": "Default",
+    "repeated": "Repeated",
+    "is_static": "IsStaticTensor",
+    "enumeration": "Enumeration",
+    "description": "Description",
+    "only_default": "OnlyDefaultSupported",
+}
+"""Attributes of inputs, outputs, parameters and rows of supplements, and their names in OpDef XML.
+
+The names are the keys of places in ``opdefs.semantics.check_collection``.
+"""
 
 
 class Kind(NamedTuple):

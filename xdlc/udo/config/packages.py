@@ -49,7 +49,7 @@ class Package:
 
     Attributes:
         collection: The package.
-        places: Places of its parts, by the keys of ``opdefs.check_collection``.
+        places: Places of its parts, by the keys of ``opdefs.semantics.check_collection``.
     """
 
     collection: Collection
@@ -67,22 +67,25 @@ class _Operator:
     def supplement(self, core: str) -> SupplementOp | None:
         """Return the data types of a core; None if they are the common ones."""
 
-        def tensors(*roles: str) -> dict[str, SupplementTensor]:
-            found = [part for role in roles for part in self.parts[role] if core in part.per_core]
-            names = [part.definition.name for part in found]
-            rows = (SupplementTensor(part.definition.name, (part.per_core[core],)) for part in found)
-            return dict(zip(names, rows, strict=True))
+        def rows(*roles: str) -> dict[str, SupplementTensor]:
+            parts = [part for role in roles for part in self.parts[role] if core in part.per_core]
+            names = [part.definition.name for part in parts]
+            return {
+                name: SupplementTensor(name, (part.per_core[core],))
+                for name, part in zip(names, parts, strict=True)
+            }
 
-        op = SupplementOp(self.definition.name, tensors("inputs"), tensors("outputs"), tensors(*PARAMS))
+        op = SupplementOp(self.definition.name, rows("inputs"), rows("outputs"), rows(*PARAMS))
         return op if core in self.cores and (op.inputs or op.outputs or op.params) else None
 
-    def keys(self, by_name: bool) -> Iterator[tuple[Key, str]]:
-        """Yield the paths of parts and their fields, by side, then position or name."""
+    def places(self, key: Key, by_name: bool) -> Iterator[tuple[Key, str]]:
+        """Yield the paths of the op, its parts and their fields, by key."""
+        yield key, self.path
         for role, parts in self.parts.items():
             for j, part in enumerate(parts):
                 place = part.definition.name if by_name or role in PARAMS else j
-                yield (_KEYS[role], place), part.path
-                yield from (((_KEYS[role], place, tag), path) for tag, path in part.paths.items())
+                yield (*key, _KEYS[role], place), part.path
+                yield from (((*key, _KEYS[role], place, tag), path) for tag, path in part.paths.items())
 
 
 def read_packages(content: bytes, where: str) -> tuple[list[Package], list[str]]:
@@ -142,27 +145,24 @@ def _package(node: Node, key: str, scope: Scope) -> Package:
     )
     paths: dict[Key, str] = {(): fields.path_of("UDO_PACKAGE_NAME")}
     for i, operator in enumerate(operators):
-        paths["op", i] = operator.path
-        paths.update((("op", i, tag), path) for tag, path in operator.paths.items())
-        paths.update((("op", i, *part), path) for part, path in operator.keys(by_name=False))
+        paths |= operator.places(("op", i), by_name=False)
+        paths |= {("op", i, tag): path for tag, path in operator.paths.items()}
     named_ops = {operator.definition.name: operator for operator in reversed(operators)}
     for t, table in enumerate(tables):
         paths["table", t] = rows[t].path if has_tables else fields.path
-        for op in () if has_tables else (named_ops[name] for name in table.ops):
-            place: Key = ("table", t, "op", op.definition.name)
-            paths[place] = op.path
-            paths.update(((*place, *part), path) for part, path in op.keys(by_name=True))
+        for name in () if has_tables else table.ops:
+            paths |= named_ops[name].places(("table", t, "op", name), by_name=True)
     return Package(collection, {part: scope.place(path) for part, path in paths.items()})
 
 
 def _core_tables(operators: list[_Operator]) -> tuple[SupplementTable, ...]:
     """Return a table for each core with types of its own."""
-    tables = []
-    for core in CORES:
-        rows = [row for operator in operators if (row := operator.supplement(core)) is not None]
-        if rows:
-            tables.append(SupplementTable(core, frozenset(), {row.name: (row,) for row in rows}))
-    return tuple(tables)
+    rows = {core: [operator.supplement(core) for operator in operators] for core in CORES}
+    return tuple(
+        SupplementTable(core, frozenset(), {row.name: (row,) for row in each if row is not None})
+        for core, each in rows.items()
+        if any(each)
+    )
 
 
 def _table(node: Node, scope: Scope) -> SupplementTable:

@@ -6,12 +6,14 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from xdlc import opdefs
 from xdlc.errors import ModelError, XdlcError, each_problem, raise_all
+from xdlc.opdefs import lint
+from xdlc.opdefs.collections import merge
 from xdlc.opdefs.lint import rule_report
 from xdlc.opdefs.model import Collection
 from xdlc.opdefs.semantics import check_collection
 from xdlc.opdefs.xml_elements import Key
+from xdlc.opdefs.xml_reader import collection_lines, parse_collection
 from xdlc.udo.config.json_text import is_xml, read_bytes
 from xdlc.udo.config.packages import read_packages
 
@@ -22,7 +24,6 @@ class Config:
 
     Attributes:
         collections: Its packages, in the order of the file, unmerged.
-        places: Place of each operation, by position of its package and its own there.
         notices: What the user should know.
         form: ``json`` or ``xml``.
         rules: A line for each constraint: whether it is enforced.
@@ -31,14 +32,22 @@ class Config:
     """
 
     collections: tuple[Collection, ...]
-    places: Mapping[tuple[int, int], str]
     notices: tuple[str, ...] = ()
     form: str = "json"
     rules: tuple[str, ...] = ()
     lines: tuple[Mapping[Key, str], ...] = ()
 
+    @property
+    def places(self) -> dict[tuple[int, int], str]:
+        """Place of each operation, by position of its package and its own there."""
+        return {
+            (p, i): lines["op", i]
+            for p, (collection, lines) in enumerate(zip(self.collections, self.lines, strict=True))
+            for i in range(len(collection.opdefs))
+        }
+
     def op_lines(self, package: int) -> list[dict[Key, str]]:
-        """Return the places in each operation of a package, as in ``CustomOp.lines``.
+        """Return the places in each operation of a package, as in ``Udo.lines``.
 
         Args:
             package: Position of the package.
@@ -78,32 +87,24 @@ def read_config(path: str | os.PathLike[str]) -> Config:
     where = os.fspath(path)
     content = read_bytes(path)
     if is_xml(content):
-        collection = opdefs.parse_collection(content, where)
-        lines = opdefs.collection_lines(content, where)
-        places = {(0, i): lines["op", i] for i in range(len(collection.opdefs))}
-        notices = opdefs.notices(collection, lines)
+        collection = parse_collection(content, where)
+        lines = collection_lines(content, where)
+        notices = lint.notices(collection, lines)
         if ("Version",) not in lines:
             notices.insert(
                 0, f"{lines[()]}: <OpDefCollection> has no Version: xdlc uses {collection.version}"
             )
-        return Config(
-            (collection,), places, tuple(notices), "xml", tuple(rule_report(collection, lines)), (lines,)
-        )
+        return Config((collection,), tuple(notices), "xml", tuple(rule_report(collection, lines)), (lines,))
     packages, notices = read_packages(content, where)
     every = [package.places for package in packages]
     problems = (check_collection(package.collection, package.places) for package in packages)
     raise_all([problem for found in problems for problem in found], where=where)
     rules: list[str] = []
     for package in packages:
-        notices += opdefs.notices(package.collection, package.places)
+        notices += lint.notices(package.collection, package.places)
         rules += rule_report(package.collection, package.places)
     collections = tuple(package.collection for package in packages)
-    places = {
-        (p, i): every[p]["op", i]
-        for p, collection in enumerate(collections)
-        for i in range(len(collection.opdefs))
-    }
-    return Config(collections, places, tuple(notices), "json", tuple(rules), tuple(every))
+    return Config(collections, tuple(notices), "json", tuple(rules), tuple(every))
 
 
 def clashes(configs: Sequence[Config]) -> list[ModelError]:
@@ -160,7 +161,7 @@ def inspect(paths: Sequence[str | os.PathLike[str]]) -> Inspected:
 def _conflicts(configs: Sequence[Config]) -> tuple[XdlcError, ...]:
     """Return why packages of one name cannot be merged."""
     try:
-        opdefs.merge([collection for config in configs for collection in config.collections])
+        merge([collection for config in configs for collection in config.collections])
     except XdlcError as error:
         return each_problem(error)
     return ()

@@ -22,282 +22,23 @@ from xdlc.ir.dtype import (
     DType,
     from_numpy,
 )
-from xdlc.opdefs import check_collection
 from xdlc.opdefs.backends import is_fixed_point
 from xdlc.opdefs.model import Collection, DescriptionPart, OpDef, ParamDef, TensorDef
-from xdlc.opdefs.semantics import identifier_problem
-from xdlc.opdefs.source_match import Operand, UncoveredNode, attributes_named, path_ends
+from xdlc.opdefs.semantics import check_collection, identifier_problem
+from xdlc.opdefs.shape_text import shown
+from xdlc.opdefs.source_match import Declared, UncoveredNode, attributes_named, path_ends
+from xdlc.opdefs.values import bounds
 from xdlc.opdefs.xml_elements import VERSION
 from xdlc.options import spell
 
 _NARROWER = {INT64: INT32, UINT64: UINT32, FLOAT64: FLOAT32}
-_MAX_TEXT = 60
-_MAX_EXAMPLES = 3
+_MAX_TEXT, _MAX_EXAMPLES, _MAX_NODES, _MAX_RANK = 60, 3, 3, 4
 
 FLOAT_TYPES = (FLOAT32, UFIXED8, UFIXED16)
 """Data types of float inputs and outputs: floats, and those of a quantizer."""
 BACKENDS = ("CPU",)
 """Default backends."""
 _SAME_SHAPE = "same as in[0]"
-_SHOWN = 3
-
-
-def stored(dtype: DType) -> DType:
-    """Return the type that a DLC stores for a type of a source model.
-
-    Example:
-        >>> stored(INT64), stored(INT32)
-        (int32, int32)
-    """
-    return _NARROWER.get(dtype, dtype)
-
-
-def drafted_params(nodes: Sequence[UncoveredNode]) -> dict[str, ParamDef]:
-    """Return the parameters of an operator.
-
-    One that a node does without is optional.
-
-    Args:
-        nodes: All nodes of the operator.
-
-    Raises:
-        UnsupportedOp: If an attribute is nothing that a parameter can be.
-    """
-    names = dict.fromkeys(name for node in nodes for name in node.attributes)
-    return {(short := shortest_name(name, names)): _param(name, short, nodes) for name in names}
-
-
-def shortest_name(path: str, others: Iterable[str]) -> str:
-    """Return the shortest unique end of a path that is a valid identifier.
-
-    Example:
-        >>> shortest_name("my_param.alpha", ["my_param.alpha"]), shortest_name("a.x", ["a.x", "b.x"])
-        ('alpha', 'a_x')
-    """
-    fitting = (end for end in reversed(path_ends(path)) if not identifier_problem(end))
-    return next((end for end in fitting if attributes_named(end, others) == [path]), path)
-
-
-def _param(name: str, parameter: str, nodes: Sequence[UncoveredNode]) -> ParamDef:
-    attributes = [(node, node.attributes[name]) for node in nodes if not _is_omitted(node, name)]
-    kinds = {_kind(value): node for node, value in attributes}
-    if "" in kinds:
-        raise UnsupportedOp(
-            f"attribute {name!r} of {nodes[0].operator} is a graph, several tensors, strings in a tensor "
-            "or similar",
-            where=kinds[""].where,
-            fix="omit it from the model, or define the operator by a plugin: parameters are numbers, "
-            "strings and tensors of numbers",
-        )
-    if "text" in kinds and len(kinds.keys() - {"text", "one"}):
-        raise UnsupportedOp(
-            f"attribute {name!r} of {nodes[0].operator} is text on some nodes and several numbers on others",
-            where=kinds["text"].where,
-            fix="give all nodes a text, or all nodes numbers",
-        )
-    values = [value for _, value in attributes]
-    dtypes = _dtypes(values)
-    words = f"Attribute {name!r}: {_values(values)}"
-    if len(attributes) < len(nodes):
-        words += f"; {len(attributes)} of {len(nodes)} nodes have this attribute"
-    return ParamDef(
-        parameter,
-        mandatory=len(attributes) == len(nodes),
-        dtypes=dtypes,
-        rank=0 if STRING in dtypes else _rank(values),
-        description=(DescriptionPart(f"{words}."),),
-    )
-
-
-def _is_omitted(node: UncoveredNode, name: str) -> bool:
-    return name not in node.attributes or node.attributes[name] == []
-
-
-def _kind(value: Any) -> str:
-    """Return ``one``, ``list``, ``text`` or ``tensor``; "" for other values."""
-    if isinstance(value, int | float):
-        return "one"
-    if isinstance(value, TensorData):
-        return "tensor" if _tensor_type(value) is not None else ""
-    items = value if isinstance(value, list) else [value]
-    if all(isinstance(item, str) for item in items):
-        return "text"
-    return "list" if all(isinstance(item, int | float) for item in items) else ""
-
-
-def _tensor_type(value: TensorData) -> DType | None:
-    try:
-        return stored(from_numpy(value.dtype))
-    except TypeError:
-        return None
-
-
-def _dtypes(values: Sequence[Any]) -> tuple[DType, ...]:
-    tensors = [dtype for value in values if isinstance(value, TensorData) and (dtype := _tensor_type(value))]
-    plain = [value for value in values if not isinstance(value, TensorData)]
-    elements = [item for value in plain for item in (value if isinstance(value, list) else [value])]
-    numbers = [item for item in elements if not isinstance(item, str)]
-    found = (STRING,) if len(numbers) < len(elements) else ()
-    if numbers or not (found or tensors):
-        found = (_number_type(numbers), *found)
-    return tuple(dict.fromkeys((*tensors, *found)))
-
-
-def _number_type(numbers: Sequence[int | float]) -> DType:
-    """Return the first type that can store all numbers; the default for no numbers."""
-    if numbers and all(isinstance(item, bool) for item in numbers):
-        return BOOL8
-    if any(isinstance(item, float) for item in numbers):
-        return FLOAT32
-    fitting = (dtype for dtype in (INT32, UINT32) if all(_fits(int(item), dtype) for item in numbers))
-    return next(fitting, INT64)
-
-
-def _fits(number: int, dtype: DType) -> bool:
-    low, high = dtype.limits
-    return low <= number <= high
-
-
-def _rank(values: Sequence[Any]) -> int | None:
-    """Return the common number of axes; None if they differ or exceed 4.
-
-    A number counts as a list of one.
-    """
-    ranks = {
-        len(value.shape) if isinstance(value, TensorData) else int(isinstance(value, list))
-        for value in values
-    }
-    ranks -= {0} if ranks == {0, 1} else set()
-    rank = ranks.pop() if len(ranks) == 1 else None
-    return rank if rank is not None and rank <= 4 else (1 if not values else None)
-
-
-def _values(values: Sequence[Any]) -> str:
-    texts = dict.fromkeys(
-        f"a tensor of {value.dtype}{list(value.shape)}" if isinstance(value, TensorData) else repr(value)
-        for value in values
-    )
-    text = ", ".join(texts) or "an empty list"
-    return text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 3]}..."
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """An input or output of all nodes of an operator.
-
-    Attributes:
-        operands: What is there.
-        mandatory: Whether all nodes have it.
-        repeated: Whether it is any number of tensors.
-    """
-
-    operands: tuple[Operand, ...]
-    mandatory: bool
-    repeated: bool = False
-
-
-def places_of(rows: Sequence[Sequence[Operand | None]]) -> list[Place]:
-    """Return the inputs or outputs of an operator, merged from its nodes.
-
-    Where nodes have different numbers of operands, those from the first place on that are of one kind
-    become a repeated one; those that are not become optional.  After an optional place all are.
-
-    Args:
-        rows: The operands of each node; None for an omitted one.
-
-    Example:
-        >>> x, y = Operand("x"), Operand("y")
-        >>> def shown(*rows):
-        ...     return [(len(place.operands), place.mandatory, place.repeated) for place in places_of(rows)]
-        >>> shown([x, y], [x, y, x]), shown([x, None, y])
-        ([(5, True, True)], [(1, True, False), (0, False, False), (1, False, False)])
-    """
-    trimmed = [_trimmed(row) for row in rows]
-    counts = [len(row) for row in trimmed]
-    columns = [[row[i] if i < len(row) else None for row in trimmed] for i in range(max(counts, default=0))]
-    first = _first_repeated(trimmed) if min(counts, default=0) != max(counts, default=0) else None
-    places: list[Place] = []
-    for i, column in enumerate(columns[:first]):
-        held = tuple(operand for operand in column if operand is not None)
-        before = places[i - 1].mandatory if i else True
-        places.append(Place(held, before and len(held) == len(rows)))
-    if first is not None:
-        rest = tuple(operand for row in trimmed for operand in row[first:] if operand is not None)
-        before = places[-1].mandatory if places else True
-        places.append(Place(rest, before and min(counts) > first, repeated=True))
-    return places
-
-
-def _trimmed(row: Sequence[Operand | None]) -> Sequence[Operand | None]:
-    while row and row[-1] is None:
-        row = row[:-1]
-    return row
-
-
-def _first_repeated(rows: Sequence[Sequence[Operand | None]]) -> int | None:
-    """Return the place from which on all operands are of one kind, or None."""
-    least = min(map(len, rows))
-    for first in range(least + 1):
-        rest = [operand for row in rows for operand in row[first:]]
-        held = [operand for operand in rest if operand is not None]
-        types = {stored(operand.dtype) for operand in held if operand.dtype is not None}
-        alike = len(types) < 2 and len({operand.is_static for operand in held}) < 2
-        if None not in rest and alike:
-            return first
-    return None
-
-
-def drafted_tensor(
-    name: str,
-    place: Place,
-    known: Mapping[str, tuple[DType, ...]],
-    otherwise: tuple[DType, ...],
-    why: str,
-) -> tuple[TensorDef, str]:
-    """Return the definition of an input or output, and its assumptions as texts.
-
-    Args:
-        place: What is there.
-        known: Data types of values that other operators make, as far as they are drafted.
-        otherwise: Data types to assume if nothing states one.
-        why: Why those, for people.
-    """
-    stated = [stored(operand.dtype) for operand in place.operands if operand.dtype is not None]
-    made = [dtype for operand in place.operands for dtype in known.get(operand.name, ())]
-    dtypes = tuple(dict.fromkeys(stated or made or otherwise))
-    because = "xdlc assumes the type of the previous operator's output" if made else why
-    assumed = "" if stated else f"nothing states the data type: {because}"
-    ranks = {None if operand.shape is None else len(operand.shape) for operand in place.operands}
-    rank = ranks.pop() if len(ranks) == 1 else None
-    words = [f"In the model: {_examples(place.operands)}."] if place.operands else []
-    words += [f"{assumed[0].upper()}{assumed[1:]}."] if assumed else []
-    definition = TensorDef(
-        name,
-        mandatory=place.mandatory,
-        dtypes=dtypes,
-        rank=rank if rank and rank <= 4 else None,
-        repeated=place.repeated,
-        is_static=bool(place.operands) and all(operand.is_static for operand in place.operands),
-        description=tuple(map(DescriptionPart, words)),
-    )
-    return definition, assumed
-
-
-def _examples(operands: Sequence[Operand]) -> str:
-    texts = list(dict.fromkeys(map(_example, operands)))
-    more = f" and {len(texts) - _MAX_EXAMPLES} more" if len(texts) > _MAX_EXAMPLES else ""
-    return ", ".join(texts[:_MAX_EXAMPLES]) + more
-
-
-def _example(operand: Operand) -> str:
-    dtype = operand.dtype.name if operand.dtype else "?"
-    shape = (
-        "[...]"
-        if operand.shape is None
-        else f"[{', '.join('?' if n is None else str(n) for n in operand.shape)}]"
-    )
-    name = operand.name if len(operand.name) <= 40 else f"{operand.name[:37]}..."
-    return f"{name!r} {dtype}{shape}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,7 +80,14 @@ def draft(
         UnsupportedOp: If no operator can have a definition; all reasons are listed.
         ModelError: If the package's name cannot stand in a definition.
     """
-    raise_all(_misnamed_package(package))
+    nothing = Collection(package, "", VERSION, (), ())
+    raise_all(
+        [
+            ModelError(problem.problem, fix=f"give another {spell('package_name')}")
+            for problem in check_collection(nothing, {("PackageName",): "name"})
+            if problem.where
+        ]
+    )
     groups: dict[tuple[str, str], list[UncoveredNode]] = {}
     for node in nodes:
         groups.setdefault((node.domain, node.type), []).append(node)
@@ -355,20 +103,268 @@ def draft(
     return Draft(tuple(drafting.collections()), tuple(drafting.notices), tuple(problems))
 
 
+def shortest_name(path: str, others: Iterable[str]) -> str:
+    """Return the shortest unique end of a path that is a valid identifier.
+
+    Example:
+        >>> shortest_name("my_param.alpha", ["my_param.alpha"]), shortest_name("a.x", ["a.x", "b.x"])
+        ('alpha', 'a_x')
+    """
+    fitting = (end for end in reversed(path_ends(path)) if not identifier_problem(end))
+    return next((end for end in fitting if attributes_named(end, others) == [path]), path)
+
+
+def _odd(node: UncoveredNode) -> Iterator[UnsupportedOp]:
+    """Yield a problem for each operand that a definition cannot describe."""
+    for side, operands in (("input", node.inputs), ("output", node.outputs)):
+        for place, operand in enumerate(operands):
+            if operand is not None and operand.odd:
+                yield UnsupportedOp(
+                    f"{side} {place} ({operand.name!r}) of {node.operator} is {operand.odd}, but "
+                    "definitions need tensors of numbers",
+                    where=node.where,
+                    fix="convert a part of the model without this operator",
+                )
+
+
+# ---------------------------------------------------------------------- parameters
+
+
+def _params(nodes: Sequence[UncoveredNode]) -> dict[str, ParamDef]:
+    """Return the parameters of an operator from all its nodes.
+
+    One that a node does without is optional.
+
+    Raises:
+        UnsupportedOp: If an attribute is nothing that a parameter can be.
+    """
+    names = dict.fromkeys(name for node in nodes for name in node.attributes)
+    return {(short := shortest_name(name, names)): _param(name, short, nodes) for name in names}
+
+
+def _param(name: str, parameter: str, nodes: Sequence[UncoveredNode]) -> ParamDef:
+    attributes = [(node, node.attributes[name]) for node in nodes if node.attributes.get(name, []) != []]
+    kinds = {_kind(value): node for node, value in attributes}
+    if "" in kinds:
+        raise UnsupportedOp(
+            f"attribute {name!r} of {nodes[0].operator} is a graph, several tensors, strings in a tensor "
+            "or similar",
+            where=kinds[""].where,
+            fix="omit it from the model, or define the operator by a plugin: parameters are numbers, "
+            "strings and tensors of numbers",
+        )
+    if "text" in kinds and len(kinds.keys() - {"text", "one"}):
+        raise UnsupportedOp(
+            f"attribute {name!r} of {nodes[0].operator} is text on some nodes and several numbers on others",
+            where=kinds["text"].where,
+            fix="give all nodes a text, or all nodes numbers",
+        )
+    values = [value for _, value in attributes]
+    dtypes = _dtypes(values)
+    words = f"Attribute {name!r}: {_values(values)}"
+    if len(attributes) < len(nodes):
+        words += f"; {len(attributes)} of {len(nodes)} nodes have this attribute"
+    return ParamDef(
+        parameter,
+        mandatory=len(attributes) == len(nodes),
+        dtypes=dtypes,
+        rank=0 if STRING in dtypes else _rank(values),
+        description=(DescriptionPart(f"{words}."),),
+    )
+
+
+def _kind(value: Any) -> str:
+    """Return ``one``, ``list``, ``text`` or ``tensor``; "" for other values."""
+    if isinstance(value, int | float):
+        return "one"
+    if isinstance(value, TensorData):
+        return "tensor" if _tensor_type(value) is not None else ""
+    items = value if isinstance(value, list) else [value]
+    if all(isinstance(item, str) for item in items):
+        return "text"
+    return "list" if all(isinstance(item, int | float) for item in items) else ""
+
+
+def _stored(dtype: DType) -> DType:
+    """Return the type that a DLC stores for a type of a source model."""
+    return _NARROWER.get(dtype, dtype)
+
+
+def _tensor_type(value: TensorData) -> DType | None:
+    try:
+        return _stored(from_numpy(value.dtype))
+    except TypeError:
+        return None
+
+
+def _dtypes(values: Sequence[Any]) -> tuple[DType, ...]:
+    tensors = [dtype for value in values if isinstance(value, TensorData) and (dtype := _tensor_type(value))]
+    plain = [value for value in values if not isinstance(value, TensorData)]
+    elements = [item for value in plain for item in (value if isinstance(value, list) else [value])]
+    numbers = [item for item in elements if not isinstance(item, str)]
+    dtypes = (STRING,) if len(numbers) < len(elements) else ()
+    if numbers or not (dtypes or tensors):
+        dtypes = (_number_type(numbers), *dtypes)
+    return tuple(dict.fromkeys((*tensors, *dtypes)))
+
+
+def _number_type(numbers: Sequence[int | float]) -> DType:
+    """Return the first type that can store all numbers; the default for no numbers."""
+    if numbers and all(isinstance(item, bool) for item in numbers):
+        return BOOL8
+    if any(isinstance(item, float) for item in numbers):
+        return FLOAT32
+    least, most = min(numbers, default=0), max(numbers, default=0)
+    fitting = (dtype for dtype in (INT32, UINT32) if bounds(dtype)[0] <= least and most <= bounds(dtype)[1])
+    return next(fitting, INT64)
+
+
+def _rank(values: Sequence[Any]) -> int | None:
+    """Return the common number of axes; None if they differ or exceed 4.
+
+    A number counts as a list of one.
+    """
+    ranks = {
+        len(value.shape) if isinstance(value, TensorData) else int(isinstance(value, list))
+        for value in values
+    } or {1}
+    ranks -= {0} if ranks == {0, 1} else set()
+    (rank,) = ranks if len(ranks) == 1 else (None,)
+    return rank if rank is not None and rank <= _MAX_RANK else None
+
+
+def _values(values: Sequence[Any]) -> str:
+    texts = dict.fromkeys(
+        f"a tensor of {value.dtype}{list(value.shape)}" if isinstance(value, TensorData) else repr(value)
+        for value in values
+    )
+    text = ", ".join(texts) or "an empty list"
+    return text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 3]}..."
+
+
+# ---------------------------------------------------------------------- inputs and outputs
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An input or output of all nodes of an operator.
+
+    Attributes:
+        operands: What is there.
+        mandatory: Whether all nodes have it.
+        repeated: Whether it is any number of tensors.
+    """
+
+    operands: tuple[Declared, ...]
+    mandatory: bool
+    repeated: bool = False
+
+
+def places_of(rows: Sequence[Sequence[Declared | None]]) -> list[Place]:
+    """Return the inputs or outputs of an operator, merged from its nodes.
+
+    Where nodes have different numbers of operands, those from the first place on that are of one kind
+    become a repeated one; those that are not become optional.  After an optional place all are.
+
+    Args:
+        rows: The operands of each node; None for an omitted one.
+
+    Example:
+        >>> x, y = Declared(name="x"), Declared(name="y")
+        >>> def shown(*rows):
+        ...     return [(len(place.operands), place.mandatory, place.repeated) for place in places_of(rows)]
+        >>> shown([x, y], [x, y, x]), shown([x, None, y])
+        ([(5, True, True)], [(1, True, False), (0, False, False), (1, False, False)])
+    """
+    rows = [_trimmed(row) for row in rows]
+    least, most = min(map(len, rows), default=0), max(map(len, rows), default=0)
+    first = _first_repeated(rows, least) if least != most else None
+    places: list[Place] = []
+    for index in range(most if first is None else first):
+        column = [row[index] if index < len(row) else None for row in rows]
+        operands = tuple(operand for operand in column if operand is not None)
+        places.append(Place(operands, len(operands) == len(rows) and _all_mandatory(places)))
+    if first is not None:
+        rest = tuple(operand for row in rows for operand in row[first:] if operand is not None)
+        places.append(Place(rest, least > first and _all_mandatory(places), repeated=True))
+    return places
+
+
+def _all_mandatory(places: Sequence[Place]) -> bool:
+    return all(place.mandatory for place in places)
+
+
+def _trimmed(row: Sequence[Declared | None]) -> Sequence[Declared | None]:
+    while row and row[-1] is None:
+        row = row[:-1]
+    return row
+
+
+def _first_repeated(rows: Sequence[Sequence[Declared | None]], least: int) -> int | None:
+    """Return the place from which on all operands are of one kind, or None."""
+    for first in range(least + 1):
+        rest = [operand for row in rows for operand in row[first:]]
+        operands = [operand for operand in rest if operand is not None]
+        types = {_stored(operand.dtype) for operand in operands if operand.dtype is not None}
+        alike = len(types) < 2 and len({operand.is_static for operand in operands}) < 2
+        if len(operands) == len(rest) and alike:
+            return first
+    return None
+
+
+def _tensor(
+    name: str, place: Place, earlier: Mapping[str, tuple[DType, ...]], default: tuple[DType, ...], why: str
+) -> tuple[TensorDef, str]:
+    """Return the definition of an input or output, and its assumption as a text.
+
+    Args:
+        earlier: Data types of values that drafted operators make.
+        default: Data types to assume if nothing states one.
+        why: Why those, for people.
+    """
+    operands = place.operands
+    stated = [_stored(operand.dtype) for operand in operands if operand.dtype is not None]
+    previous = [dtype for operand in operands for dtype in earlier.get(operand.name, ())]
+    because = "xdlc assumes the type of the previous operator's output" if previous else why
+    assumed = "" if stated else f"nothing states the data type: {because}"
+    ranks = {None if operand.shape is None else len(operand.shape) for operand in operands}
+    (rank,) = ranks if len(ranks) == 1 else (None,)
+    words = [f"In the model: {_examples(operands)}."] if operands else []
+    words += [f"{assumed[0].upper()}{assumed[1:]}."] if assumed else []
+    definition = TensorDef(
+        name,
+        mandatory=place.mandatory,
+        dtypes=tuple(dict.fromkeys(stated or previous or default)),
+        rank=rank if rank and rank <= _MAX_RANK else None,
+        repeated=place.repeated,
+        is_static=bool(operands) and all(operand.is_static for operand in operands),
+        description=tuple(map(DescriptionPart, words)),
+    )
+    return definition, assumed
+
+
+def _examples(operands: Sequence[Declared]) -> str:
+    texts = list(dict.fromkeys(map(_example, operands)))
+    more = f" and {len(texts) - _MAX_EXAMPLES} more" if len(texts) > _MAX_EXAMPLES else ""
+    return ", ".join(texts[:_MAX_EXAMPLES]) + more
+
+
+def _example(operand: Declared) -> str:
+    dtype = operand.dtype.name if operand.dtype else "?"
+    shape = "[...]" if operand.shape is None else shown(operand.shape)
+    name = operand.name if len(operand.name) <= 40 else f"{operand.name[:37]}..."
+    return f"{name!r} {dtype}{shape}"
+
+
+# ---------------------------------------------------------------------- operators
+
+
 class _Drafting:
     def __init__(
-        self,
-        package: str,
-        model: str,
-        same_shapes: bool,
-        float_types: tuple[DType, ...],
-        backends: tuple[str, ...],
+        self, package: str, model: str, same_shapes: bool, reals: tuple[DType, ...], backends: tuple[str, ...]
     ) -> None:
-        self._package = package
-        self._model = model
-        self._same_shapes = same_shapes
-        self._reals = float_types
-        self._backends = backends
+        self._package, self._model, self._same_shapes = package, model, same_shapes
+        self._reals, self._backends = reals, backends
         self._made: dict[str, tuple[DType, ...]] = {}
         self.opdefs: list[tuple[str, OpDef]] = []
         self.notices: list[str] = []
@@ -377,14 +373,14 @@ class _Drafting:
         """Draft the operator of some nodes under a name; return the obstacle, if any."""
         first, count = nodes[0], len(self.notices)
         try:
-            params = drafted_params(nodes)
+            params = _params(nodes)
         except UnsupportedOp as problem:
             return [problem]
         inputs = self._tensors(nodes, "in", (FLOAT32,), "xdlc assumes float32")
         like = inputs[0].dtypes if inputs else (FLOAT32,)
         outputs = self._tensors(nodes, "out", like, "xdlc assumes the type of the first input")
-        names = ", ".join(repr(node.name) for node in nodes[:_SHOWN])
-        names += f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else ""
+        names = ", ".join(repr(node.name) for node in nodes[:_MAX_NODES])
+        names += f" and {len(nodes) - _MAX_NODES} more" if len(nodes) > _MAX_NODES else ""
         words = f"Drafted from {self._model}: {first.operator}, node{'s' * (len(nodes) > 1)} {names}."
         order = "Axes have the model's order, unless a Layout states another order."
         definition = OpDef(
@@ -396,9 +392,13 @@ class _Drafting:
             (DescriptionPart(words), DescriptionPart(order)),
             backends=self._backends,
         )
-        if problems := _misnamed(definition, first):
+        alone = Collection(self._package, first.domain, VERSION, (definition,), ())
+        problems = check_collection(alone)  # only names can be wrong
+        if problems:
             del self.notices[count:]
-            return problems
+            fix = "rename the operator in the model, or write a plugin for the operator"
+            text = f"so {first.operator} cannot have a definition"
+            return [UnsupportedOp(f"{each.problem}, {text}", where=first.where, fix=fix) for each in problems]
         for node in nodes:
             for place, operand in enumerate(node.outputs):
                 if operand is not None:
@@ -413,18 +413,15 @@ class _Drafting:
         return replace(tensor, dtypes=tuple(dict.fromkeys((*tensor.dtypes, *self._reals))))
 
     def _tensors(
-        self, nodes: Sequence[UncoveredNode], stem: str, otherwise: tuple[DType, ...], why: str
+        self, nodes: Sequence[UncoveredNode], stem: str, default: tuple[DType, ...], why: str
     ) -> list[TensorDef]:
         operator, is_output = nodes[0].operator, stem == "out"
-        places = places_of([node.outputs if is_output else node.inputs for node in nodes])
         tensors = []
-        for i, place in enumerate(places):
-            definition, assumed = drafted_tensor(f"{stem}[{i}]", place, self._made, otherwise, why)
-            tensors.append(definition)
+        for i, place in enumerate(places_of([node.outputs if is_output else node.inputs for node in nodes])):
+            definition, assumed = _tensor(f"{stem}[{i}]", place, self._made, default, why)
             if assumed:
                 self.notices.append(f"{operator}: {definition.name}: {assumed}")
-            if is_output:
-                tensors[-1] = self._shaped(definition, place, operator)
+            tensors.append(self._shaped(definition, place, operator) if is_output else definition)
         return tensors
 
     def _shaped(self, output: TensorDef, place: Place, operator: str) -> TensorDef:
@@ -446,53 +443,15 @@ class _Drafting:
 
     def collections(self) -> list[Collection]:
         """Return a package, or one per domain if operators share a name."""
-        names = [definition.name for _, definition in self.opdefs]
-        if len(set(names)) == len(names):
-            domains = list(dict.fromkeys(domain for domain, _ in self.opdefs))
-            opdefs = [definition for _, definition in self.opdefs]
-            return [self._collection(opdefs, domains[0] if len(domains) == 1 else "", 0)]
         shares: dict[str, list[OpDef]] = {}
         for domain, definition in self.opdefs:
             shares.setdefault(domain, []).append(definition)
+        opdefs = [definition for _, definition in self.opdefs]
+        if len({definition.name for definition in opdefs}) == len(opdefs):
+            shares = {next(iter(shares)) if len(shares) == 1 else "": opdefs}
         return [self._collection(share, domain, i) for i, (domain, share) in enumerate(shares.items())]
 
     def _collection(self, opdefs: Sequence[OpDef], domain: str, index: int) -> Collection:
         package = f"{self._package}{index + 1}" if index else self._package
         named = tuple(replace(definition, package=package) for definition in opdefs)
         return Collection(package, domain, VERSION, named, ())
-
-
-def _odd(node: UncoveredNode) -> Iterator[UnsupportedOp]:
-    """Yield a problem for each operand that a definition cannot describe."""
-    for side, operands in (("input", node.inputs), ("output", node.outputs)):
-        for place, operand in enumerate(operands):
-            if operand is not None and operand.odd:
-                yield UnsupportedOp(
-                    f"{side} {place} ({operand.name!r}) of {node.operator} is {operand.odd}, but "
-                    "definitions need tensors of numbers",
-                    where=node.where,
-                    fix="convert a part of the model without this operator",
-                )
-
-
-def _misnamed(definition: OpDef, node: UncoveredNode) -> list[XdlcError]:
-    """Return the problems of a definition; only names can be wrong."""
-    alone = Collection(definition.package, node.domain, VERSION, (definition,), ())
-    return [
-        UnsupportedOp(
-            f"{problem.problem}, so {node.operator} cannot have a definition",
-            where=node.where,
-            fix="rename the operator in the model, or write a plugin for the operator",
-        )
-        for problem in check_collection(alone)
-    ]
-
-
-def _misnamed_package(package: str) -> list[ModelError]:
-    """Return why a package cannot have a name."""
-    nothing = Collection(package, "", VERSION, (), ())
-    return [
-        ModelError(problem.problem, fix=f"give another {spell('package_name')}")
-        for problem in check_collection(nothing, {("PackageName",): "name"})
-        if problem.where
-    ]

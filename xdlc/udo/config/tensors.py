@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from xdlc.errors import ModelError
 from xdlc.ir.dtype import DType
 from xdlc.json_fields import Fields, Node, Scope, choice, named, shown
 from xdlc.opdefs.model import ParamDef, SupplementTable, SupplementTensor, TensorDef
+from xdlc.opdefs.xml_elements import BACKEND_SPECIFIC
 from xdlc.udo.config.defaults import WrongDefaultError, default_json, default_text
 from xdlc.udo.config.members import (
-    BACKEND_SPECIFIC,
     COMMON_TYPES,
     CORES,
     LAYOUT,
     LAYOUT_WORDS,
+    TAGS,
     TENSOR,
     TYPES,
     cores_of,
@@ -41,23 +42,19 @@ FIELDS = {
     "tensor_params": (*_TENSOR, "default", *_OLD, SEVERAL, *TENSOR),
 }
 STEMS = {"inputs": "in", "outputs": "out"}
-_TAGS = {
-    "name": "Name",
-    EACH_OLD: "Datatype",
-    EACH: "Datatype",
-    SEVERAL: "Datatype",
-    ONE: "Datatype",
-    "tensor_layout": "Layout",
-    "static": "IsStaticTensor",
-    "repeated": "Repeated",
-    "default": "Default",
-    "xdlc_rank": "Rank",
-    "xdlc_shape": "Text",
-    "xdlc_mandatory": "Mandatory",
-    "xdlc_constraints": "Constraint",
-    "xdlc_enumeration": "Enumeration",
+_ATTRIBUTES = {
+    "name": "name",
+    EACH_OLD: "dtypes",
+    EACH: "dtypes",
+    SEVERAL: "dtypes",
+    ONE: "dtypes",
+    "tensor_layout": "layout",
+    "static": "is_static",
+    "repeated": "repeated",
+    "default": "default",
+    **{name: attribute for name, (attribute, _) in TENSOR.items()},
 }
-"""Names of the fields in OpDef XML, the keys of places in ``opdefs.check_collection``."""
+"""Attributes that the fields state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +89,6 @@ def part_of(node: Node, role: str, index: int, op: str, scope: Scope) -> Part:
     is_scalar = role == "scalar_params"
     members = read_members(fields, TENSOR)
     dtypes, per_core = _types_of(fields, is_scalar)
-    default = _default(fields, dtypes or tuple(per_core.values()), members["enumeration"], role)
-    if "xdlc_mandatory" not in fields:
-        members["mandatory"] = default is None
     if is_scalar and "xdlc_rank" not in fields:
         members["rank"] = 0
     if role in STEMS:
@@ -103,15 +97,17 @@ def part_of(node: Node, role: str, index: int, op: str, scope: Scope) -> Part:
         name=_name(fields, role, index),
         dtypes=dtypes,
         layout=LAYOUT.read(fields, "tensor_layout"),
-        default=default,
         repeated=fields.flag("repeated"),
         is_static=_is_static(fields, role),
         **members,
     )
+    default = _default(fields, replace(definition, dtypes=dtypes or tuple(per_core.values())))
+    is_mandatory = definition.mandatory if "xdlc_mandatory" in fields else default is None
+    definition = replace(definition, default=default, mandatory=is_mandatory)
     if fields.one_of("quantization_mode", ("TF",), "use TF, or remove the field"):
         text = f"quantization_mode of {fields.what} has no effect: use the options of xdlc quantize"
         fields.notice("quantization_mode", text)
-    paths = {tag: fields.path_of(key) for key, tag in _TAGS.items() if key in fields}
+    paths = {TAGS[name]: fields.path_of(key) for key, name in _ATTRIBUTES.items() if key in fields}
     return Part(definition, per_core, fields.what, fields.path, paths)
 
 
@@ -135,7 +131,7 @@ def _is_static(fields: Fields, role: str) -> bool:
     return False
 
 
-def _default(fields: Fields, dtypes: Sequence[DType], names: tuple[str, ...], role: str) -> str | None:
+def _default(fields: Fields, definition: TensorDef) -> str | None:
     node = fields.node("default")
     if node is None:
         return None
@@ -143,11 +139,9 @@ def _default(fields: Fields, dtypes: Sequence[DType], names: tuple[str, ...], ro
         fields.notice("default", f"xdlc ignores the default of {fields.what}, because it is empty")
         return None
     try:
-        text = default_text(
-            node, dtypes, names, is_scalar=role == "scalar_params", is_tensor=role == "tensor_params"
-        )
+        text = default_text(node, definition)
     except WrongDefaultError as wrong:
-        fields.scope.report(wrong.node.path, *wrong.message(fields.what, node))
+        fields.scope.report(wrong.node.path, *wrong.message(fields.what))
         return None
     if text.strip() != text:
         problem = f"default of {fields.what} begins or ends with a blank"

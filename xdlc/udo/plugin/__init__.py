@@ -8,9 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from xdlc.udo.plugin.base import Plugin, plugin
-from xdlc.udo.plugin.build import compile_c
-from xdlc.udo.plugin.collection import plugin_ops
-from xdlc.udo.plugin.declared_tensors import Input, Output, axis_of, broadcast, reduced, same_as, with_shape
+from xdlc.udo.plugin.c_kernel import compile_c
 from xdlc.udo.plugin.kinds import (
     REQUIRED,
     Bool,
@@ -28,6 +26,7 @@ from xdlc.udo.plugin.kinds import (
     Tensor,
     enum_map,
 )
+from xdlc.udo.plugin.tensors import Input, Output, axis_of, broadcast, reduced, same_as, with_shape
 
 
 class _CallablePackage(ModuleType):
@@ -63,7 +62,6 @@ __all__ = [
     "compile_c",
     "enum_map",
     "plugin",
-    "plugin_ops",
     "reduced",
     "same_as",
     "with_shape",

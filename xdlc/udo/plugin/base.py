@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from xdlc.errors import UsageError, nearest_names
+from xdlc.opdefs.model import TensorDef
 from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.opdefs.source_match import Kernel, SourceNode, attributes_named
-from xdlc.udo.plugin.declared_tensors import DeclaredTensor
 from xdlc.udo.plugin.kinds import Kind
 
 
@@ -105,7 +105,7 @@ class Attributes(Mapping[str, Any]):
 
 
 class Plugin:
-    """A UDO in one object: source operator, parameters, outputs, kernel and formats.
+    """A UDO in one object: source operator, parameters, outputs and kernel.
 
     A subclass sets the attributes and overrides the methods that it needs; each may be left as it is.
     Wherever inputs or parameters of a built-in operator of ONNX are not declared, those of ONNX apply.
@@ -127,8 +127,8 @@ class Plugin:
         outputs: Outputs in their order: names, or ``Output(...)``.
         params: Kinds of the parameters by name.
         config: File beside the plugin's that holds the definition, XML or JSON, instead of the last three.
-        formats: Formats of the inputs that are no weights, and of the outputs.
-        weight_formats: Formats of the static inputs in their order, or by name.
+        formats: ``ND``, ``NCHW`` or ``NHWC`` of the inputs that are no weights, and of the outputs.
+        weight_formats: The same of the static inputs in their order, or by name.
     """
 
     framework: ClassVar[str | Sequence[str]] = "onnx"
@@ -139,8 +139,8 @@ class Plugin:
     name: ClassVar[str] = ""
     version: ClassVar[str] = ""
     description: ClassVar[str] = ""
-    inputs: ClassVar[Sequence[str | DeclaredTensor]] = ()
-    outputs: ClassVar[Sequence[str | DeclaredTensor]] = ()
+    inputs: ClassVar[Sequence[str | TensorDef]] = ()
+    outputs: ClassVar[Sequence[str | TensorDef]] = ()
     params: ClassVar[Mapping[str, Kind]] = {}
     config: ClassVar[str] = ""
     formats: ClassVar[tuple[Sequence[str], Sequence[str]]] = ((), ())
@@ -165,8 +165,7 @@ class Plugin:
     def infer_shape_and_type(self, op: OpView) -> TensorSpec | Sequence[TensorSpec] | None:
         """Return the outputs; None if they are not known.
 
-        Shapes are those of the layouts that the formats state, and in the source's axis order where they
-        state none; packing does not change them.
+        Shapes are in the layouts that the op declares, and in the source's axis order where it declares none.
         """
         return None
 

@@ -6,8 +6,8 @@ Operands and parameters come from one of three sources, the first that there is:
 2. ``inputs``, ``outputs`` and ``params`` of the plugin, each by itself,
 3. the operator of the framework that ``op_type`` names (``Builtin``), for what 2 omits.
 
-Then formats change them: an input with a format of weights is static, an activation gets the layout of its
-format, and a weight whose elements move gets parameters that hold its shape in the source.
+Then formats add layouts: ``NHWC`` and ``NCHW`` are layouts of OpDef, ``ND`` is the source's order.  An input
+with a format of weights is static.  Packed formats like NC1HWC0 are no layouts: kernels pack by themselves.
 """
 
 from __future__ import annotations
@@ -17,29 +17,25 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from xdlc.errors import UsageError, nearest_names, raise_all
 from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE
 from xdlc.json_fields import choice
-from xdlc.opdefs import check_collection
 from xdlc.opdefs.collections import UNSTATED, reduced
-from xdlc.opdefs.model import Collection, OpDef, ParamDef, TensorDef
+from xdlc.opdefs.model import Collection, OpDef, TensorDef
+from xdlc.opdefs.semantics import check_collection
 from xdlc.udo.config import read
 from xdlc.udo.plugin.base import Plugin, overrides
 from xdlc.udo.plugin.builtin import Builtin, find_builtin
-from xdlc.udo.plugin.declared_tensors import DeclaredTensor, Input, Output, described, tensor_def
-from xdlc.udo.plugin.formats import Format, all_formats, weight_formats, weight_params
-from xdlc.udo.plugin.kinds import REQUIRED, Bool, Enum, Float, Int, Kind, Str, Tensor
+from xdlc.udo.plugin.kinds import REQUIRED, Kind
+from xdlc.udo.plugin.tensors import Input, described
 
 FRAMEWORKS = ("onnx", "tensorflow", "tflite", "keras", "pytorch", "caffe", "caffe2")
 _KERNEL_HOOKS = {"": "", "TVM": "build_kernel", "AI_CPU": "compute"}
 """Words of ``imply_type``, and the hook that each needs."""
-_SCALARS: dict[str, type[Kind]] = {
-    "int": Int, "uint": Int, "sfixed": Int, "ufixed": Int, "float": Float, "bool": Bool, "string": Str
-}  # fmt: skip
 BUILT_IN_PACKAGES = (NATIVE_PACKAGE, HOST_PACKAGE, "snpe")
-CORES = ("CPU",)
+FORMATS = {"ND": "", "NCHW": "NCHW", "NHWC": "NHWC"}
+"""Formats, and the layouts that they mean."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PACKAGE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 
@@ -56,8 +52,6 @@ class Declaration:
         collection: The package, with this op alone and what supplements it.
         kinds: Parameters that come from the source, by name.
         builtin: The operator that it overrides, if inputs and parameters are those of the operator.
-        input_formats: Format of each input; that of a static one is how it is stored.
-        output_formats: Format of each output.
     """
 
     definition: OpDef
@@ -67,8 +61,6 @@ class Declaration:
     collection: Collection
     kinds: Mapping[str, Kind]
     builtin: Builtin | None
-    input_formats: tuple[Format, ...]
-    output_formats: tuple[Format, ...]
 
 
 def declare(plugin: Plugin, file: str = "") -> Declaration:
@@ -94,17 +86,14 @@ def declare(plugin: Plugin, file: str = "") -> Declaration:
         )
     name, package = _op_name(plugin, types), _package(plugin)
     builtin = find_builtin(frameworks[0], types[0], "" if plugin.domain == "ai.onnx" else plugin.domain)
-    inputs, outputs, kinds, configuration = _signature(plugin, builtin, name, package, file)
-    weights = weight_formats(plugin, inputs)
-    inputs = tuple(replace(tensor, is_static=tensor.is_static or tensor.name in weights) for tensor in inputs)
-    formats = all_formats(plugin, inputs, outputs, weights)
-    inputs, outputs = (
-        tuple(map(_with_layout, tensors, chosen))
-        for tensors, chosen in zip((inputs, outputs), formats, strict=True)
-    )
-    moved = [name for name, chosen in weights.items() if chosen.moves]
-    definition = _definition(plugin, name, package, inputs, outputs, kinds, moved, configuration)
-    collection = _collection(plugin, definition, configuration)
+    if plugin.config:
+        collection, kinds = _configured(plugin, file, package, name)
+    else:
+        collection, kinds = _declared(plugin, builtin, package, name)
+    (definition,) = collection.opdefs
+    inputs, outputs = _with_formats(plugin, definition.inputs, definition.outputs)
+    definition = replace(definition, inputs=inputs, outputs=outputs)
+    collection = replace(collection, opdefs=(definition,))
     raise_all(check_collection(collection))
     return Declaration(
         definition,
@@ -114,23 +103,15 @@ def declare(plugin: Plugin, file: str = "") -> Declaration:
         collection,
         kinds,
         None if plugin.config or plugin.inputs or plugin.params else builtin,
-        *formats,
     )
 
 
-def _signature(
-    plugin: Plugin, builtin: Builtin | None, name: str, package: str, file: str
-) -> tuple[tuple[TensorDef, ...], tuple[TensorDef, ...], Mapping[str, Kind], Collection | None]:
-    """Return operands and parameters, and the package that states them."""
-    if plugin.config:
-        given = [what for what in ("inputs", "outputs", "params") if getattr(plugin, what)]
-        if given:
-            raise UsageError(
-                f"the plugin has config and {given[0]}, which exclude each other", fix="omit one attribute"
-            )
-        return _configured(_beside(plugin.config, file), package, name)
-    inputs = _tensors(plugin.inputs, Input, "inputs") or (builtin.inputs if builtin else ())
-    outputs = _tensors(plugin.outputs, Output, "outputs") or (builtin.outputs if builtin else ())
+def _declared(
+    plugin: Plugin, builtin: Builtin | None, package: str, name: str
+) -> tuple[Collection, Mapping[str, Kind]]:
+    """Return a package with the op that a plugin or ONNX declares, and its kinds."""
+    inputs = _tensors(plugin.inputs, "inputs") or (builtin.inputs if builtin else ())
+    outputs = _tensors(plugin.outputs, "outputs") or (builtin.outputs if builtin else ())
     kinds = _kinds(plugin.params) or (builtin.params if builtin else {})
     if not outputs:
         raise UsageError(
@@ -143,25 +124,36 @@ def _signature(
                 f"{tensor.name} of {name} has no data type that tensors support",
                 fix="declare inputs and outputs with their dtypes",
             )
-    return inputs, outputs, kinds, None
+    if not isinstance(plugin.version, str):
+        raise UsageError(f"version is {plugin.version!r}", fix="give a string, like '1.0'")
+    definition = OpDef(
+        name,
+        package,
+        inputs,
+        outputs,
+        {key: kind.named(key) for key, kind in kinds.items()},
+        described(plugin.description),
+        backends=("CPU",),
+    )
+    domain, version = UNSTATED
+    return Collection(package, domain, plugin.version or version, (definition,), ()), kinds
 
 
-def _configured(
-    path: Path, package: str, name: str
-) -> tuple[tuple[TensorDef, ...], tuple[TensorDef, ...], dict[str, Kind], Collection]:
-    """Return operands and parameters of a configured op, and its package.
-
-    Args:
-        package: Package of the op.
+def _configured(plugin: Plugin, file: str, package: str, name: str) -> tuple[Collection, Mapping[str, Kind]]:
+    """Return the package of a configured op, and kinds of its parameters.
 
     Raises:
         XdlcError: If the file cannot be read, breaks its rules, or has no such op.
     """
-    ops = {
-        (collection.package, op.name): (collection, op)
-        for collection in read(path)
-        for op in collection.opdefs
-    }
+    extra = [what for what in ("inputs", "outputs", "params") if getattr(plugin, what)]
+    if extra:
+        raise UsageError(
+            f"the plugin has config and {extra[0]}, which exclude each other", fix="omit one attribute"
+        )
+    if not isinstance(plugin.config, str | os.PathLike):
+        raise UsageError(f"config is {plugin.config!r}", fix="set config to the name of a file")
+    path = Path(file).parent / plugin.config
+    ops = {(each.package, op.name): (each, op) for each in read(path) for op in each.opdefs}
     if (package, name) not in ops:
         names = [f"{owner}::{op}" for owner, op in ops]
         raise UsageError(
@@ -170,35 +162,81 @@ def _configured(
             fix=nearest_names(f"{package}::{name}", names) or f"use one of {', '.join(names) or 'no ops'}",
         )
     collection, definition = ops[package, name]
+    kinds = {
+        key: Kind(param, REQUIRED if param.mandatory else None) for key, param in definition.params.items()
+    }
+    return reduced(collection, {name}), kinds
+
+
+def _with_formats(
+    plugin: Plugin, inputs: tuple[TensorDef, ...], outputs: tuple[TensorDef, ...]
+) -> tuple[tuple[TensorDef, ...], tuple[TensorDef, ...]]:
+    """Return inputs and outputs in the layouts that their formats mean."""
+    formats, weights = plugin.formats, plugin.weight_formats
+    if isinstance(formats, str) or not isinstance(formats, Sequence) or len(formats) != 2:
+        raise UsageError(f"formats is {formats!r}", fix="give two lists, of inputs and of outputs")
+    if isinstance(weights, Mapping):
+        names = [tensor.name for tensor in inputs]
+        for name in weights:
+            if name not in names:
+                raise UsageError(
+                    f"weight_formats names {name!r}, which is not an input",
+                    fix=nearest_names(str(name), names) or f"use names of {', '.join(names)}",
+                )
+        inputs = tuple(
+            replace(tensor, is_static=tensor.is_static or tensor.name in weights) for tensor in inputs
+        )
+        weights = [weights.get(tensor.name, "ND") for tensor in inputs if tensor.is_static]
+    static = iter(_layouts(weights, [tensor for tensor in inputs if tensor.is_static], "static inputs"))
+    moving = iter(_layouts(formats[0], [tensor for tensor in inputs if not tensor.is_static], "inputs"))
     return (
-        definition.inputs,
-        definition.outputs,
-        {key: _kind_of(param) for key, param in definition.params.items()},
-        reduced(collection, {name}),
+        tuple(next(static if tensor.is_static else moving) for tensor in inputs),
+        tuple(_layouts(formats[1], outputs, "outputs")),
     )
 
 
-def _kind_of(param: ParamDef) -> Kind:
-    """Return the kind of a parameter's definition."""
-    default: Any = REQUIRED if param.mandatory else None
-    if param.enumeration:
-        return Enum(*param.enumeration, default=param.default or default)
-    kind = param.dtypes[0].kind if param.dtypes else "float"
-    dtype = param.dtypes[0].name if param.dtypes else None
-    made = _SCALARS.get(kind, Float) if param.is_scalar else Tensor
-    return made(default, dtype=dtype) if made is not Str else Str(default)
-
-
-def _with_layout(tensor: TensorDef, chosen: Format) -> TensorDef:
-    """Return a tensor in the layout of its format; weights keep the source's layout."""
-    if tensor.is_static or not chosen.layout:
-        return tensor
-    if tensor.layout not in ("", "UNDEFINED", chosen.layout):
+def _layouts(formats: object, tensors: Sequence[TensorDef], what: str) -> list[TensorDef]:
+    """Return tensors in the layouts of their formats; none: as they are."""
+    if isinstance(formats, str) or not isinstance(formats, Sequence):
+        raise UsageError(f"formats of {what} are {formats!r}", fix="give a list")
+    layouts = [_layout(name) for name in formats]
+    if layouts and len(layouts) != len(tensors):
+        names = ", ".join(tensor.name for tensor in tensors) or "none"
         raise UsageError(
-            f"{tensor.name} has layout {tensor.layout}, but format {chosen.name} needs {chosen.layout}",
+            f"formats has {len(layouts)} of {what}, but there are {len(tensors)}: {names}",
+            fix="name one format for each; list formats of weights in weight_formats",
+        )
+    return [
+        _with_layout(tensor, layout)
+        for tensor, layout in zip(tensors, layouts or [""] * len(tensors), strict=True)
+    ]
+
+
+def _layout(name: object) -> str:
+    """Return the layout that a format means.
+
+    Raises:
+        UsageError: If the format is packed, or there is no such format.
+    """
+    plain = str(name).removeprefix("DOMI_TENSOR_")
+    if plain not in FORMATS:
+        near = nearest_names(plain, FORMATS, cutoff=0.8)
+        raise UsageError(
+            f"a DLC has no format {name!r}: tensors stay {', '.join(FORMATS)}",
+            fix=near or "pack the tensors in the kernel, as examples/plugins/fast_conv.py does",
+        )
+    return FORMATS[plain]
+
+
+def _with_layout(tensor: TensorDef, layout: str) -> TensorDef:
+    if not layout or tensor.layout == layout:
+        return tensor
+    if tensor.layout not in ("", "UNDEFINED"):
+        raise UsageError(
+            f"{tensor.name} has layout {tensor.layout}, but its format needs {layout}",
             fix="omit the layout: the format sets the layout",
         )
-    return replace(tensor, layout=chosen.layout)
+    return replace(tensor, layout=layout)
 
 
 def _check_imply_type(plugin: Plugin) -> None:
@@ -242,16 +280,13 @@ def _package(plugin: Plugin) -> str:
     return package
 
 
-def _beside(config: object, file: str) -> Path:
-    if not isinstance(config, (str, os.PathLike)):
-        raise UsageError(f"config is {config!r}", fix="set config to the name of a file")
-    return Path(file).parent / config
-
-
-def _tensors(given: object, kind: type[DeclaredTensor], what: str) -> tuple[TensorDef, ...]:
-    if isinstance(given, (str, DeclaredTensor)) or not isinstance(given, Sequence):
-        raise UsageError(f"{what} is {given!r}", fix=f"give a list: {what} = [...]")
-    tensors = tuple(tensor_def(item, kind) for item in given)
+def _tensors(listed: object, what: str) -> tuple[TensorDef, ...]:
+    if isinstance(listed, str | TensorDef) or not isinstance(listed, Sequence):
+        raise UsageError(f"{what} is {listed!r}", fix=f"give a list: {what} = [...]")
+    tensors = tuple(Input(item) if isinstance(item, str) else item for item in listed)
+    for tensor in tensors:
+        if not isinstance(tensor, TensorDef):
+            raise UsageError(f"{what} hold {tensor!r}", fix="list names, or Input(...) and Output(...)")
     names = [tensor.name for tensor in tensors]
     for place, tensor in enumerate(tensors):
         if tensor.name in names[:place]:
@@ -274,53 +309,5 @@ def _kinds(params: object) -> dict[str, Kind]:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise UsageError(f"{name!r} is not a parameter name", fix="use letters, digits and underscores")
         if not isinstance(kind, Kind):
-            hint = f"write {kind.__name__}()" if isinstance(kind, type) and issubclass(kind, Kind) else None
-            raise UsageError(
-                f"parameter {name} is {kind!r}", fix=hint or "give the parameter a kind, like Int(0)"
-            )
+            raise UsageError(f"parameter {name} is {kind!r}", fix="give the parameter a kind, like Int(0)")
     return dict(params)
-
-
-def _collection(plugin: Plugin, definition: OpDef, configuration: Collection | None) -> Collection:
-    if not isinstance(plugin.version, str):
-        raise UsageError(f"version is {plugin.version!r}", fix="give a string, like '1.0'")
-    if configuration is not None:
-        return replace(configuration, opdefs=(definition,))
-    domain, version = UNSTATED
-    return Collection(definition.package, domain, plugin.version or version, (definition,), ())
-
-
-def _definition(
-    plugin: Plugin,
-    name: str,
-    package: str,
-    inputs: tuple[TensorDef, ...],
-    outputs: tuple[TensorDef, ...],
-    kinds: Mapping[str, Kind],
-    moved: Sequence[str],
-    configuration: Collection | None,
-) -> OpDef:
-    """Return the definition; a configuration's definition changes only in formats.
-
-    ``moved`` names the weights that are stored in another order.
-    """
-    base = configuration.opdefs[0] if configuration is not None else None
-    params = dict(base.params) if base is not None else {}
-    params |= {key: kind.definition(key) for key, kind in kinds.items() if key not in params}
-    for added in (param for weight in moved for param in weight_params(weight)):
-        if added.name in params:
-            raise UsageError(
-                f"parameter {added.name} has the name of a stored weight", fix="rename the parameter"
-            )
-        params[added.name] = added
-    if base is not None:
-        return replace(base, inputs=inputs, outputs=outputs, params=params)
-    return OpDef(
-        name,
-        package,
-        inputs,
-        outputs,
-        params,
-        description=described(plugin.description),
-        backends=CORES,
-    )

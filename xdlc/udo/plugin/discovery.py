@@ -17,9 +17,9 @@ from xdlc.errors import UsageError, XdlcError, nearest_names
 from xdlc.ir.files import read_bytes
 from xdlc.options import spell
 from xdlc.runtime.udo.python import on_path
+from xdlc.udo.load import plugin_entries
 from xdlc.udo.plugin.base import Plugin
 from xdlc.udo.plugin.user_code import user_code
-from xdlc.udo.udo_set import plugin_entries
 
 MAX_FILE = 8 << 20
 

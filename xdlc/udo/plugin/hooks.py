@@ -1,63 +1,78 @@
-"""Hooks of a plugin for converters, with their results checked."""
+"""Hooks of a plugin as functions of a UDO, with their results checked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from xdlc.errors import UsageError, nearest_names
-from xdlc.ir.data import TensorData
-from xdlc.opdefs.model import TensorDef
+from xdlc.errors import UsageError, raise_all
+from xdlc.ir.tensor import Param
+from xdlc.opdefs.op_params import parameters
 from xdlc.opdefs.op_view import OpView, TensorSpec
-from xdlc.opdefs.source_match import Kernel, SourceNode
+from xdlc.opdefs.source_match import Kernel, SourceNode, Udo
 from xdlc.options import spell
 from xdlc.udo.plugin.base import Attributes, Plugin, overrides
-from xdlc.udo.plugin.build import BuildView
-from xdlc.udo.plugin.builtin import builtin_outputs
-from xdlc.udo.plugin.declaration import Declaration
-from xdlc.udo.plugin.formats import Format
+from xdlc.udo.plugin.c_kernel import BuildView
+from xdlc.udo.plugin.declaration import Declaration, declare
+from xdlc.udo.plugin.discovery import place_of
 from xdlc.udo.plugin.kinds import REQUIRED
 from xdlc.udo.plugin.numba_kernel import checked, is_numba
 from xdlc.udo.plugin.user_code import user_code
 
-Values = dict[str, Any]
-SOURCE_ORDER = ("", "NCHW")
+Notify = Callable[[str], None] | None
 
 
+@dataclass(slots=True)
 class PluginHooks:
     """The hooks of one plugin.
 
-    Args:
+    Attributes:
+        plugin: The plugin.
         declaration: What it declares.
         place: File and line of the plugin.
         notify: Called with what the user should know, like warnings of the compiler.
     """
 
-    def __init__(
-        self,
-        plugin: Plugin,
-        declaration: Declaration,
-        place: str,
-        notify: Callable[[str], None] | None = None,
-    ) -> None:
-        self.plugin = plugin
-        self.plugin._kinds = declaration.kinds
-        self.declaration = declaration
-        self.place = place
-        self._notify = notify
-        self._built: dict[Any, bytes] = {}
-        self._is_noted = False
-        self._shapes = {f"{tensor.name}_shape" for tensor in declaration.definition.inputs}
+    plugin: Plugin
+    declaration: Declaration
+    place: str
+    notify: Notify = None
+    _built: dict[Any, bytes] = field(default_factory=dict)
+    _is_noted: bool = False
 
     @property
     def name(self) -> str:
         """Name of the plugin's class."""
         return type(self.plugin).__name__
 
-    def _calling(self, hook: str, subject: str) -> AbstractContextManager[None]:
+    def udo(self, installed: tuple[str, ...] = ()) -> Udo:
+        """Return the op of the plugin, which calls these hooks.
+
+        Args:
+            installed: Notices of an installed plugin that no option names.
+        """
+        file, _, line = self.place.rpartition(":")
+        declared = self.declaration
+        return Udo(
+            declared.definition,
+            declared.types,
+            declared.frameworks,
+            declared.domain,
+            f"plugin {self.name} ({Path(file).name}:{line})",
+            installed,
+            accepts=self.accepts,
+            parse_params=self.parse_params,
+            infer_shape_and_type=self.infer_shape_and_type,
+            build_kernel=self.build_kernel,
+        )
+
+    def calling(self, hook: str, subject: str = "") -> AbstractContextManager[None]:
+        """Name plugin and hook in the errors of user code."""
         return user_code(self.name, hook, self.place, subject)
 
     def accepts(self, node: SourceNode) -> bool:
@@ -66,49 +81,37 @@ class PluginHooks:
         Raises:
             XdlcError: If the plugin fails.
         """
-        with self._calling("accepts", node.place):
+        with self.calling("accepts", node.place):
             taken = self.plugin.accepts(replace(node, attributes=Attributes(node.attributes)))
             if not isinstance(taken, bool) and type(taken).__name__ != "bool_":
                 raise UsageError(f"returned {taken!r}", fix="return True or False")
         return bool(taken)
 
-    def parse_params(self, node: SourceNode) -> Values:
-        """Return a node's parameters, with defaults and parameters of stored weights.
+    def parse_params(self, node: SourceNode) -> dict[str, Param]:
+        """Return a node's parameters, with defaults.
 
         Raises:
-            XdlcError: If the plugin fails, returns an undeclared parameter, or leaves an attribute unread.
+            XdlcError: If the plugin fails, returns a value that does not fit, or leaves an attribute unread.
         """
-        attributes = Attributes(node.attributes)
-        with self._calling("parse_params", node.place):
-            given = self.plugin.parse_params(replace(node, attributes=attributes))
-            if not isinstance(given, Mapping):
-                raise UsageError(f"returned {type(given).__name__}", fix="return parameters by name")
-            values = self._resolved(given)
+        attributes, kinds = Attributes(node.attributes), self.declaration.kinds
+        values = {name: kind.default for name, kind in kinds.items() if kind.default is not REQUIRED}
+        with self.calling("parse_params", node.place):
+            returned = self.plugin.parse_params(replace(node, attributes=attributes))
+            if not isinstance(returned, Mapping):
+                raise UsageError(f"returned {type(returned).__name__}", fix="return parameters by name")
+            values |= {name: value for name, value in returned.items() if value is not None}
+            stated = {name: self._value(name, value) for name, value in values.items() if value is not None}
+            params, issues = parameters(self.declaration.definition, stated)
+            raise_all([UsageError(text, fix=fix) for text, fix in issues])
             self._check_unread([name for name in attributes.unread if name not in node.optional])
-            return {**values, **self._weight_params(node)}
+        return params
 
-    def _resolved(self, stated: Mapping[str, Any]) -> Values:
-        kinds = self.declaration.kinds
-        for name in stated:
-            if name not in kinds:
-                fix = nearest_names(name, kinds) or "declare the parameter in params"
-                raise UsageError(f"there is no parameter {name!r}", fix=fix)
-        values: Values = {}
-        for name, kind in kinds.items():
-            if name in stated and stated[name] is not None:
-                try:
-                    values[name] = kind.check(stated[name])
-                except UsageError as error:
-                    error.where = f"parameter {name!r}"
-                    error.fix = error.fix or "correct the node, or give the parameter another kind"
-                    raise
-            elif kind.default is REQUIRED:
-                raise UsageError(
-                    f"parameter {name!r} is missing", fix="set it in the model, or declare default="
-                )
-            elif kind.default is not None:
-                values[name] = kind.default
-        return values
+    def _value(self, name: str, value: Any) -> Any:
+        try:
+            return self.declaration.kinds[name].to_value(value) if name in self.declaration.kinds else value
+        except UsageError as error:
+            error.where = f"parameter {name!r}"
+            raise
 
     def _check_unread(self, unread: Sequence[str]) -> None:
         if unread:
@@ -124,17 +127,10 @@ class PluginHooks:
     def infer_shape_and_type(self, op: OpView) -> tuple[TensorSpec, ...] | None:
         """Return the outputs; None if the plugin does not know them.
 
-        Those of an operator of the framework that it overrides are known to the framework.
-
         Raises:
             XdlcError: If the plugin fails, or returns something else.
         """
-        builtin = self.declaration.builtin
-        if builtin is not None and not overrides(self.plugin, "infer_shape_and_type"):
-            tensors = (*self.declaration.definition.inputs, *self.declaration.definition.outputs)
-            is_moved = any(tensor.layout not in SOURCE_ORDER for tensor in tensors)
-            return None if is_moved else builtin_outputs(builtin, self.seen(op), len(op.outputs))
-        with self._calling("infer_shape_and_type", f"op {op.name!r}"):
+        with self.calling("infer_shape_and_type", f"op {op.name!r}"):
             result = self.plugin.infer_shape_and_type(self.seen(op))
             if result is None:
                 return None
@@ -147,8 +143,7 @@ class PluginHooks:
                     fix="return one TensorSpec for each output",
                 )
             for place, spec in enumerate(specs):
-                bad = [dim for dim in spec.shape if dim is not None and not _is_extent(dim)]
-                if bad:
+                if not all(dim is None or _is_extent(dim) for dim in spec.shape):
                     raise UsageError(
                         f"output {place} has shape {list(spec.shape)}", fix="return dimensions above 0"
                     )
@@ -165,10 +160,10 @@ class PluginHooks:
         built = self.built(op)
         if isinstance(built, Kernel) or built is None:
             return built
-        if self._notify is not None and not self._is_noted:
+        if self.notify is not None and not self._is_noted:
             self._is_noted = True
             fix = f"give the plugin's file with {spell('udo_package_path')}"
-            self._notify(f"plugin {self.name}: numba compiles the kernel where you run the model: {fix}")
+            self.notify(f"plugin {self.name}: numba compiles the kernel where you run the model: {fix}")
         return None
 
     def built(self, op: OpView) -> Any:
@@ -178,25 +173,11 @@ class PluginHooks:
             XdlcError: If the plugin fails, or returns something else.
         """
         seen = self.seen(op)
+        warn = None if self.notify is None else partial(self._warn, op.name)
         view = BuildView(
-            seen.package,
-            seen.type,
-            seen.name,
-            seen.inputs,
-            seen.outputs,
-            seen.params,
-            input_formats=tuple(
-                "ND" if tensor.is_static else format.name
-                for tensor, format in (self.input_at(place) for place in range(len(op.inputs)))
-            ),
-            output_formats=tuple(self.output_at(place).name for place in range(len(op.outputs))),
-            notify=None if self._notify is None else partial(self._warn, op.name),
-            built=self._built,
+            seen.package, seen.type, seen.name, seen.inputs, seen.outputs, seen.params, warn, self._built
         )
-        with self._calling("build_kernel", f"op {op.name!r}"):
-            for place, spec in enumerate(op.outputs):
-                if self.output_at(place).is_packed and (spec is None or None in spec.shape):
-                    raise open_output(place, self.output_at(place))
+        with self.calling("build_kernel", f"op {op.name!r}"):
             kernel = self.plugin.build_kernel(view)
             if kernel is None and self.plugin.imply_type.upper().endswith("TVM"):
                 raise UsageError(
@@ -212,88 +193,55 @@ class PluginHooks:
         return kernel
 
     def _warn(self, op: str, text: str) -> None:
-        if self._notify is not None:
-            self._notify(f"plugin {self.name}, build_kernel, op {op!r}: {text}")
-
-    def stored_inputs(self, op: OpView) -> dict[int, TensorData]:
-        """Return the static inputs that are stored in a format, by position.
-
-        Raises:
-            XdlcError: If the format has no form for one.
-        """
-        packed: dict[int, TensorData] = {}
-        for place, spec in enumerate(op.inputs):
-            tensor, format = self.input_at(place)
-            if tensor.is_static and spec is not None and spec.data is not None and format.moves:
-                data = spec.data
-                with self._calling("weight_formats", f"op {op.name!r}, input {tensor.name!r}"):
-                    shape = format.packed_shape(data.shape, data.dtype.itemsize)
-                packed[place] = data.transform(format.pack, shape=shape)
-        return packed
-
-    def _weight_params(self, node: SourceNode) -> Values:
-        values: Values = {}
-        for place, tensor in enumerate(self.declaration.definition.inputs):
-            format = self.declaration.input_formats[place]
-            spec = node.inputs[place] if place < len(node.inputs) else None
-            if f"{tensor.name}_format" not in self.declaration.definition.params or spec is None:
-                continue
-            if spec.data is None:
-                raise UsageError(
-                    f"input {tensor.name!r} has weight format {format.name}, but the model computes the data",
-                    fix="omit the input in weight_formats, or return False in accepts for these nodes",
-                )
-            values[f"{tensor.name}_format"] = format.name
-            values[f"{tensor.name}_shape"] = [int(dim) for dim in spec.data.shape]
-        return values
+        if self.notify is not None:
+            self.notify(f"plugin {self.name}, build_kernel, op {op!r}: {text}")
 
     def padded(self, inputs: Sequence[Any]) -> list[Any]:
         """Return inputs, padded with None for declared inputs omitted at the end."""
         declared = [tensor for tensor in self.declaration.definition.inputs if not tensor.repeated]
         return [*inputs, *[None] * (len(declared) - len(inputs))]
 
-    def input_at(self, place: int) -> tuple[TensorDef, Format]:
-        """Return the declaration and the format of an input by position."""
-        last = min(place, len(self.declaration.definition.inputs) - 1)
-        return self.declaration.definition.inputs[last], self.declaration.input_formats[last]
-
-    def output_at(self, place: int) -> Format:
-        """Return the format of an output by position."""
-        return self.declaration.output_formats[min(place, len(self.declaration.output_formats) - 1)]
-
     def seen(self, op: OpView) -> OpView:
         """Return an op in the form for the plugin's code.
 
-        Lists are lists, weights have their own shape, and inputs omitted at the end are None.
+        Lists are lists, and inputs omitted at the end are None.
         """
-        return replace(op, params=self.read_params(op.params), inputs=self._plain_inputs(op))
+        return replace(op, params=self.read_params(op.params), inputs=tuple(self.padded(op.inputs)))
 
-    def read_params(self, params: Mapping[str, Any]) -> Values:
+    def read_params(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return parameters that an op stores in the form of their kinds."""
-        return {name: self._read_param(name, value) for name, value in params.items()}
-
-    def _read_param(self, name: str, value: Any) -> Any:
-        kind = self.declaration.kinds.get(name)
-        if value is None or (kind is None and name not in self._shapes):
-            return value
-        return [int(dim) for dim in value] if kind is None else kind.read(value)
-
-    def _plain_inputs(self, op: OpView) -> tuple[TensorSpec | None, ...]:
-        inputs = self.padded(op.inputs)
-        for place, tensor in enumerate(self.declaration.definition.inputs[: len(inputs)]):
-            shape = op.params.get(f"{tensor.name}_shape")
-            spec = inputs[place]
-            if f"{tensor.name}_format" in op.params and shape is not None and spec is not None:
-                inputs[place] = replace(spec, shape=tuple(int(dim) for dim in shape))
-        return tuple(inputs)
+        kinds = self.declaration.kinds
+        return {
+            name: value if value is None or name not in kinds else kinds[name].read(value)
+            for name, value in params.items()
+        }
 
 
-def open_output(place: int, format: Format) -> UsageError:
-    """Return the error of an output that has a format and an open shape."""
-    return UsageError(
-        f"output {place} has dynamic dimensions, but format {format.name} needs fixed dimensions",
-        fix="set the dimensions of the model's inputs, or use format ND",
-    )
+def plugin_hooks(plugin: type[Plugin], notify: Notify = None) -> PluginHooks:
+    """Return the hooks of a plugin.
+
+    Args:
+        notify: Called with each line that the user should read, warnings of the compiler among them.
+
+    Raises:
+        UsageError: If the plugin cannot be made, or is not complete.
+    """
+    place = place_of(plugin)
+    with user_code(plugin.__name__, "__init__", place):
+        instance = plugin()
+    with user_code(plugin.__name__, "declaration", place):
+        declaration = declare(instance, place.rpartition(":")[0])
+    instance._kinds = declaration.kinds
+    return PluginHooks(instance, declaration, place, notify)
+
+
+def mistyped(plugin: type[Plugin]) -> Iterator[str]:
+    """Yield a notice for each unknown name that resembles a hook or attribute."""
+    known = [name for name in dir(Plugin) if not name.startswith("_")] + ["compute"]
+    for name in dir(plugin):
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.85)
+        if near and name not in known and not name.startswith("_"):
+            yield f"plugin {plugin.__name__} has {name!r}, which xdlc ignores: did you mean {near[0]!r}?"
 
 
 def _is_extent(value: Any) -> bool:

@@ -8,10 +8,8 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from xdlc.errors import UsageError
-from xdlc.opdefs.op_view import TensorSpec
+from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.runtime.udo.build_descriptor import kernel_dtype
-from xdlc.udo.plugin.build import BuildView
-from xdlc.udo.plugin.formats import find_format
 
 Array = Any  # numpy.ndarray
 _NUMBA = "numba"
@@ -58,7 +56,7 @@ def _is_of_numba(value: Any) -> bool:
     return isinstance(module, str) and module.partition(".")[0] == _NUMBA
 
 
-def checked(function: Any, op: BuildView) -> None:
+def checked(function: Any, op: OpView) -> None:
     """Compile a function for the types of its arguments.
 
     Args:
@@ -71,21 +69,17 @@ def checked(function: Any, op: BuildView) -> None:
     import numba
     from numba.core.errors import NumbaError
 
-    def array(spec: TensorSpec | None, form: str) -> Any:
+    def array(spec: TensorSpec | None) -> Any:
         if spec is None:
             return numba.types.none
-        dims = tuple(dim or 1 for dim in (spec.shape if spec.data is None else spec.data.shape))
-        found = find_format(form)
-        rank = len(found.packed_shape(dims, 4) if found.is_packed else dims)
-        return numba.types.Array(numba.from_dtype(kernel_dtype(spec.dtype).numpy), rank, "C")
+        return numba.types.Array(numba.from_dtype(kernel_dtype(spec.dtype).numpy), len(spec.shape), "C")
 
     returns = _returns(function, len(op.inputs), len(op.outputs))
-    tensors = [*zip(op.inputs, op.input_formats, strict=True)]
-    tensors += [] if returns else [*zip(op.outputs, op.output_formats, strict=True)]
+    tensors = op.inputs if returns else (*op.inputs, *op.outputs)
     if getattr(function, "signatures", ()) or not hasattr(function, "nopython_signatures"):
         return  # its types are stated in the source
     try:
-        function.compile(tuple(array(*one) for one in tensors))
+        function.compile(tuple(map(array, tensors)))
     except NumbaError as error:
         text = " ".join(str(error).split())[:600]
         fix = "correct the function, or return False in accepts for these nodes"

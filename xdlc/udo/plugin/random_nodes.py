@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from json import loads
 from typing import Any
 
-from xdlc.ir.dtype import FLOAT32, DType
+from xdlc.ir.dtype import FLOAT32, STRING, DType
 from xdlc.udo.plugin.declaration import Declaration
-from xdlc.udo.plugin.kinds import (
-    REQUIRED,
-    Bool,
-    Bools,
-    Bytes,
-    Enum,
-    Float,
-    Floats,
-    Int,
-    Ints,
-    Json,
-    Kind,
-    Str,
-    Tensor,
-)
+from xdlc.udo.plugin.kinds import REQUIRED, Kind
 
 Array = Any  # numpy.ndarray
 
@@ -73,24 +60,21 @@ def random_node(
 
 
 def _array(dtype: DType, shape: Sequence[int], rng: Any) -> Array:
+    import numpy
+
     if dtype.is_float:
-        return rng.standard_normal(shape).astype(dtype.numpy)
-    return rng.integers(0, 2 if dtype.kind == "bool" else 4, shape).astype(dtype.numpy)
+        return numpy.asarray(rng.standard_normal(shape), dtype.numpy)
+    return numpy.asarray(rng.integers(0, 2 if dtype.kind == "bool" else 4, shape), dtype.numpy)
 
 
 def _value(kind: Kind, rng: Any) -> Any:
     """Return a value of the source for a kind of parameter."""
-    makers: dict[type[Kind], Callable[[Any], Any]] = {
-        Enum: lambda kind: kind.names[int(rng.integers(len(kind.names)))],
-        Bool: lambda _: int(rng.integers(2)),
-        Int: lambda kind: int(rng.integers(0 if kind.dtype.kind == "uint" else -2, 4)),
-        Float: lambda _: float(rng.standard_normal()),
-        Bytes: lambda _: rng.bytes(4),
-        Json: lambda _: ["a", "b"],
-        Tensor: lambda kind: _array(kind.dtype, [2] * (kind.rank() or 1), rng),
-        Ints: lambda _: rng.integers(0, 4, 2).tolist(),
-        Bools: lambda _: rng.integers(0, 2, 2).tolist(),
-        Floats: lambda _: rng.standard_normal(2).tolist(),
-        Str: lambda _: "text",
-    }
-    return next(make(kind) for type, make in makers.items() if isinstance(kind, type))
+    param, dtype = kind.definition, kind.definition.dtypes[0]
+    if param.enumeration:
+        return param.enumeration[int(rng.integers(len(param.enumeration)))]
+    if dtype is STRING:
+        return "text" if kind.read is not loads else ["a", "b"]
+    array = _array(dtype, [2] * (1 if param.rank is None else param.rank), rng)
+    if param.is_scalar:
+        return float(array) if dtype.is_float else int(array)
+    return array.tolist() if param.rank == 1 else array

@@ -1,4 +1,4 @@
-"""UDOs of configurations and plugins, in the form for conversions."""
+"""UDOs of configurations, plugins and libraries, in the form for converters."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ import functools
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xdlc import opdefs
 from xdlc.errors import UsageError, raise_all
 from xdlc.ir.files import checked_path
+from xdlc.opdefs.collections import merge
 from xdlc.opdefs.model import OpDef, TensorDef
 from xdlc.opdefs.op_view import OpView, TensorSpec
-from xdlc.opdefs.source_match import ShapeFunction, Udo, UdoSet
+from xdlc.opdefs.source_match import Udo, UdoSet
 from xdlc.options import spell
 from xdlc.runtime.udo.sources import paths_of
-from xdlc.udo.config.reader import Config, clashes, read_config
+from xdlc.udo.config.reader import clashes, read_config
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -36,7 +37,7 @@ NHWC = "NHWC"
 
 
 @contextmanager
-def udo_set(
+def load(
     *,
     udo_config_paths: Paths = None,
     op_package_config: Paths = None,
@@ -47,6 +48,9 @@ def udo_set(
     notify: Callable[[str], None] | None = None,
 ) -> Iterator[UdoSet]:
     """Open the UDOs that configurations and plugins define.
+
+    Packages of one name are merged; a file that is named twice counts once.  A UDO is bound to the
+    operator of its name, in any domain of the source model.
 
     Args:
         udo_config_paths: JSON UDO configurations or OpDef XML; a path or several.
@@ -60,14 +64,17 @@ def udo_set(
 
     Raises:
         UsageError: If options exclude each other, or a plugin cannot be loaded or clashes with another.
-        XdlcError: If a configuration cannot be read.
+        StorageError: If a file cannot be read.
+        ModelError: If a configuration breaks a rule; a ProblemList of several problems.
     """
     if package_name is not None and op_package_config:
         raise UsageError(
             f"{spell('package_name')} and {spell('op_package_config')} exclude each other",
             fix="name the packages only in the configuration",
         )
-    configured = configured_ops(udo_config_paths, op_package_config, notify)
+    notify = notify or _log.warning
+    paths = _distinct((*_listed(udo_config_paths), *_listed(op_package_config)))
+    configured = _configured(paths, notify) if paths else UdoSet()
     plugged = _plugged(plugin, not no_plugins, notify)
     if configured == plugged == UdoSet() and converter_op_package_lib is None:
         yield UdoSet()
@@ -77,9 +84,7 @@ def udo_set(
     packages = [
         (name, package) for part in (configured, plugged) for name, package in part.collections.items()
     ]
-    collections = opdefs.merge(
-        [package for _, package in packages], [f"package {name!r}" for name, _ in packages]
-    )
+    collections = merge([package for _, package in packages], [f"package {name!r}" for name, _ in packages])
     if not paths_of(converter_op_package_lib):
         yield UdoSet(ops, collections)
         return
@@ -87,13 +92,16 @@ def udo_set(
 
     with Kernels(converter_op_package_lib) as kernels:
         shapes = {
-            (op.definition.package, op.definition.name): _shape_function(kernels, op.definition) for op in ops
+            (op.definition.package, op.definition.name): partial(_inferred, kernels, op.definition)
+            for op in ops
         }
         yield UdoSet(ops, collections, shapes)
         for path in kernels.unused():
-            (notify or _log.warning)(
-                f"xdlc does not use {path}, because it infers the outputs of no op of the model"
-            )
+            notify(f"xdlc does not use {path}, because it infers the outputs of no op of the model")
+
+
+def _inferred(kernels: Kernels, definition: OpDef, op: OpView) -> Sequence[TensorSpec] | None:
+    return kernels.infer(op, definition)
 
 
 def _clashes(configured: UdoSet, plugged: UdoSet) -> list[UsageError]:
@@ -110,76 +118,35 @@ def _clashes(configured: UdoSet, plugged: UdoSet) -> list[UsageError]:
     ]
 
 
-def _shape_function(kernels: Kernels, definition: OpDef) -> ShapeFunction:
-    def infer(op: OpView) -> Sequence[TensorSpec] | None:
-        return kernels.infer(op, definition)
-
-    return infer
-
-
 def _plugged(
-    names: Sequence[str | type[Plugin]], entry_points: bool, notify: Callable[[str], None] | None
+    names: Sequence[str | type[Plugin]], entry_points: bool, notify: Callable[[str], None]
 ) -> UdoSet:
     """Return the UDOs of plugins; without any, the plugin package is not imported."""
     if not names and not (entry_points and plugin_entries()):
         return UdoSet()
-    from xdlc.udo.plugin import plugin_ops
+    from xdlc.udo.plugin.collection import plugin_set
 
-    return plugin_ops(names, entry_points, notify)
+    return plugin_set(names, entry_points, notify)
 
 
-def configured_ops(
-    udo_config_paths: Paths = None,
-    op_package_config: Paths = None,
-    notify: Callable[[str], None] | None = None,
-) -> UdoSet:
-    """Return the UDOs that configurations define.
-
-    Packages of one name are merged; a file that is named twice counts once.  A UDO is bound to the
-    operator of its name, in any domain of the source model.
-
-    Args:
-        udo_config_paths: JSON UDO configurations or OpDef XML; a path or several.
-        op_package_config: The same, under the name that QNN's converters use.
-        notify: Called with each line that the user should read; default: the log.
-
-    Raises:
-        StorageError: If a file cannot be read.
-        ModelError: If one breaks a rule; a ProblemList of all problems if there are several.
-    """
-    paths = _distinct((*_listed(udo_config_paths), *_listed(op_package_config)))
-    if not paths:
-        return UdoSet()
+def _configured(paths: Sequence[PathLike], notify: Callable[[str], None]) -> UdoSet:
+    """Return the UDOs that configurations define."""
     configs = [read_config(path) for path in paths]
     raise_all(clashes(configs))
-    notify = notify or _log.warning
+    for text in (text for config in configs for text in config.notices):
+        notify(text)
+    ops, packages = list[Udo](), []
     for config in configs:
-        for notice in config.notices:
-            notify(notice)
-    configs = [_laid_out(config, notify) for config in configs]
-    collections = opdefs.merge([package for config in configs for package in config.collections])
-    return UdoSet(tuple(op for config in configs for op in _ops(config)), collections)
-
-
-def _laid_out(config: Config, notify: Callable[[str], None]) -> Config:
-    """Return a configuration in which all outputs have a layout."""
-    collections = []
-    for p, collection in enumerate(config.collections):
-        opdefs = []
-        for i, definition in enumerate(collection.opdefs):
-            made, notice = with_output_layouts(definition)
-            if notice:
-                notify(f"{config.places[p, i]}: {notice}")
-            opdefs.append(made)
-        collections.append(replace(collection, opdefs=tuple(opdefs)))
-    return replace(config, collections=tuple(collections))
-
-
-def _ops(config: Config) -> Iterable[Udo]:
-    for p, collection in enumerate(config.collections):
-        every = config.op_lines(p)
-        for i, definition in enumerate(collection.opdefs):
-            yield Udo(definition, source=config.places[p, i], lines=every[i])
+        for p, collection in enumerate(config.collections):
+            lines, definitions = config.op_lines(p), []
+            for i, definition in enumerate(collection.opdefs):
+                settled, notice = with_output_layouts(definition)
+                if notice:
+                    notify(f"{config.places[p, i]}: {notice}")
+                definitions.append(settled)
+                ops.append(Udo(settled, source=config.places[p, i], lines=lines[i]))
+            packages.append(replace(collection, opdefs=tuple(definitions)))
+    return UdoSet(tuple(ops), merge(packages))
 
 
 def _listed(paths: Paths) -> tuple[PathLike, ...]:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from xdlc.errors import ModelError, ProblemList
-from xdlc.udo.udo_set import configured_ops
+from xdlc.opdefs.source_match import UdoSet
+from xdlc.udo.load import load
 
 BLUR = (
     '"inputs": [{"data_type": "FLOAT_32"}],\n "outputs": [{"data_type": "FLOAT_32"}], "core_types": ["CPU"]'
 )
+
+
+def loaded(*paths: Path | str, notify: Callable[[str], None] | None = None) -> UdoSet:
+    with load(udo_config_paths=paths, no_plugins=True, notify=notify) as udos:
+        return udos
 
 
 def write(path: Path, package: str, *types: str, more: str = "") -> Path:
@@ -22,14 +29,14 @@ def write(path: Path, package: str, *types: str, more: str = "") -> Path:
 
 
 def test_nothing_named_is_nothing_known() -> None:
-    known = configured_ops()
+    known = loaded()
     assert (known.ops, dict(known.collections)) == ((), {})
 
 
 def test_ops_know_where_they_come_from(tmp_path: Path) -> None:
     a = write(tmp_path / "a.json", "A", "Blur", "Sharpen")
     b = write(tmp_path / "b.json", "B", "Blur")
-    configured = configured_ops([a], str(b))
+    configured = loaded(a, str(b))
     assert [(op.definition.package, op.definition.name, op.source) for op in configured.ops] == [
         ("A", "Blur", f"{a}: P.Operators[0]"),
         ("A", "Sharpen", f"{a}: P.Operators[1]"),
@@ -42,7 +49,7 @@ def test_ops_know_where_they_come_from(tmp_path: Path) -> None:
 def test_packages_of_one_name_are_merged(tmp_path: Path) -> None:
     a = write(tmp_path / "a.json", "A", "Blur")
     b = write(tmp_path / "b.json", "A", "Sharpen", more=', "xdlc_domain": "d", "xdlc_version": "3"')
-    known = configured_ops([a, b])
+    known = loaded(a, b)
     merged = known.collections["A"]
     assert ([op.name for op in merged.opdefs], merged.domain, merged.version) == (
         ["Blur", "Sharpen"],
@@ -55,7 +62,7 @@ def test_an_operator_stands_once_in_a_package(tmp_path: Path) -> None:
     a = write(tmp_path / "a.json", "A", "Blur", "Sharpen")
     b = write(tmp_path / "b.json", "A", "Sharpen", "Blur")
     with pytest.raises(ProblemList) as caught:
-        configured_ops([a, b])
+        loaded(a, b)
     assert [(one.where, one.problem) for one in caught.value.problems] == [
         (f"{b}: P.Operators[0]", f"package A has operator Sharpen twice; first at {a}: P.Operators[1]"),
         (f"{b}: P.Operators[1]", f"package A has operator Blur twice; first at {a}: P.Operators[0]"),
@@ -65,24 +72,24 @@ def test_an_operator_stands_once_in_a_package(tmp_path: Path) -> None:
 def test_a_file_that_is_named_twice_counts_once(tmp_path: Path) -> None:
     a = write(tmp_path / "a.json", "A", "Blur")
     os.symlink(a, tmp_path / "b.json")
-    assert len(configured_ops([a, tmp_path / "b.json"], a).ops) == 1
+    assert len(loaded(a, tmp_path / "b.json", a).ops) == 1
 
 
 def test_domains_of_one_package_agree(tmp_path: Path) -> None:
     a = write(tmp_path / "a.json", "A", "Blur", more=', "xdlc_domain": "d"')
     b = write(tmp_path / "b.json", "A", "Sharpen", more=', "xdlc_domain": "e"')
     with pytest.raises(ModelError, match="Domain 'e', but 'd'"):
-        configured_ops([a, b])
+        loaded(a, b)
 
 
 def test_notices_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     a = write(tmp_path / "a.json", "A", "Blur", more=', "UDO_PACKAGE_PATH": "here"')
     notices: list[str] = []
-    configured_ops([a], notify=notices.append)
+    loaded(a, notify=notices.append)
     assert len(notices) == 1
     assert "UDO_PACKAGE_PATH of package 'P' has no effect" in notices[0]
     assert not caplog.records
-    configured_ops([a])
+    loaded(a)
     assert [record.message for record in caplog.records] == notices
 
 
@@ -91,7 +98,7 @@ def test_packages_of_one_name_in_one_file(tmp_path: Path) -> None:
     package = f'{{"UDO_PACKAGE_NAME": "A", "Operators": [{{"type": "Blur", {BLUR}}}]}}'.replace("\n", " ")
     path.write_text(f'{{"P": {package}, "Q": {package}}}')
     with pytest.raises(ModelError, match=r"package A has operator Blur twice; first at .*P\.Operators"):
-        configured_ops(path)
+        loaded(path)
 
 
 def test_what_is_good_to_know_of_definitions_is_told(tmp_path: Path) -> None:
@@ -101,7 +108,7 @@ def test_what_is_good_to_know_of_definitions_is_told(tmp_path: Path) -> None:
         text.replace('{"data_type"', '{"repeated": true, "data_type"').replace('["CPU"]', '["DSP"]')
     )
     notices: list[str] = []
-    configured_ops(path, notify=notices.append)
+    loaded(path, notify=notices.append)
     assert [line.partition(": op")[0] for line in notices] == [
         f"{path}: P.Operators[0].{part}[0].repeated" for part in ("inputs", "outputs")
     ]
@@ -132,7 +139,7 @@ def test_outputs_lie_as_the_inputs_where_nothing_is_said(
         "<SupportedBackend>CPU</SupportedBackend></OpDef></OpDefList></OpDefCollection>"
     )
     notices: list[str] = []
-    ops = configured_ops(path, notify=notices.append)
+    ops = loaded(path, notify=notices.append)
     assert ops.ops[0].definition.outputs[0].layout == expected
     assert ops.collections["P"].opdefs[0].outputs[0].layout == expected
     words = "op 'Blur': output 'y' has no layout: xdlc uses NHWC; UNDEFINED means the model's order"

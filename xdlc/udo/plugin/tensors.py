@@ -8,96 +8,77 @@ every shape to four axes before shape inference have to shift negative axes by w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdlc.errors import UsageError, nearest_names
 from xdlc.ir.dtype import BY_NAME, DType
 from xdlc.opdefs.model import LAYOUTS, DescriptionPart, TensorDef
 from xdlc.opdefs.op_view import TensorSpec
-from xdlc.runtime.udo.structs import MAX_RANK
-
-STANDARD_TYPES = ("float32",)
+from xdlc.runtime.udo.descriptor import MAX_RANK
 
 Extent = int | None
 
 
-@dataclass(frozen=True, slots=True)
-class DeclaredTensor:
-    """An input or output.
+def tensor(
+    name: str,
+    dtypes: Sequence[str] = ("float32",),
+    rank: int | None = None,
+    optional: bool = False,
+    static: bool = False,
+    repeated: bool = False,
+    layout: str = "",
+    description: str = "",
+) -> TensorDef:
+    """Return the definition of an input or output.
 
-    Attributes:
+    Args:
         name: An identifier.
         dtypes: Names of allowed data types, like ``float32``.
         rank: Number of axes; None for any.
         optional: Whether it may be omitted.
-        static: Whether it holds data of the model.
+        static: Whether it holds data of the model; inputs only.
         repeated: Whether it is any number of tensors; the last one only.
         layout: ``NHWC``, ``NCHW`` or ``NHCW``; empty for the source's axis order, or that of its format.
         description: What it is.
-    """
-
-    name: str
-    dtypes: Sequence[str] = STANDARD_TYPES
-    rank: int | None = None
-    optional: bool = False
-    static: bool = False
-    repeated: bool = False
-    layout: str = ""
-    description: str = ""
-
-
-class Input(DeclaredTensor):
-    """An input of a plugin's op."""
-
-    __slots__ = ()
-
-
-class Output(DeclaredTensor):
-    """An output of a plugin's op."""
-
-    __slots__ = ()
-
-
-def tensor_def(given: object, kind: type[DeclaredTensor]) -> TensorDef:
-    """Return the definition of a listed input or output; a name alone is allowed.
 
     Raises:
-        UsageError: If it is neither a name nor of the class, or its fields are wrong.
+        UsageError: If an argument is wrong.
     """
-    declared = kind(given) if isinstance(given, str) else given
-    if not isinstance(declared, kind):
-        raise UsageError(
-            f"{kind.__name__.lower()}s hold {given!r}", fix=f"list names or {kind.__name__}(...) objects"
-        )
-    name = declared.name
     if not isinstance(name, str) or not name.isidentifier() or not name.isascii():
         raise UsageError(f"{name!r} is not a name of a tensor", fix="use letters, digits and underscores")
-    if isinstance(declared.dtypes, str):
-        raise UsageError(
-            f"dtypes of {name} is the string {declared.dtypes!r}", fix=f"write dtypes=({declared.dtypes!r},)"
-        )
-    rank = declared.rank
-    if rank is not None and not (isinstance(rank, int) and 1 <= rank <= MAX_RANK):
-        raise UsageError(f"rank of {name} is {rank!r}", fix=f"give None or 1 to {MAX_RANK}")
-    if declared.layout not in ("", *LAYOUTS):
-        choices = ", ".join(LAYOUTS)
-        raise UsageError(f"layout of {name} is {declared.layout!r}", fix=f"use {choices}, or no layout")
-    dtypes = tuple(data_type(dtype) for dtype in declared.dtypes)
-    if any(dtype.kind == "string" for dtype in dtypes):
+    if isinstance(dtypes, str):
+        raise UsageError(f"dtypes of {name} is the string {dtypes!r}", fix=f"write dtypes=({dtypes!r},)")
+    if layout not in ("", *LAYOUTS):
+        raise UsageError(f"layout of {name} is {layout!r}", fix=f"use {', '.join(LAYOUTS)}, or no layout")
+    allowed = tuple(map(data_type, dtypes))
+    if any(dtype.kind == "string" for dtype in allowed):
         raise UsageError(
             f"{name} is a tensor of strings, which models cannot hold",
             fix="declare a parameter of kind Strs instead",
         )
     return TensorDef(
         name,
-        not declared.optional,
-        dtypes,
-        rank,
-        layout=declared.layout,
-        repeated=declared.repeated,
-        is_static=declared.static,
-        description=described(declared.description),
+        not optional,
+        allowed,
+        checked_rank(rank, name),
+        layout=layout,
+        repeated=repeated,
+        is_static=static,
+        description=described(description),
     )
+
+
+Input = Output = tensor
+
+
+def checked_rank(rank: int | None, name: str) -> int | None:
+    """Return a number of axes.
+
+    Raises:
+        UsageError: If no tensor has it.
+    """
+    if rank is not None and not (isinstance(rank, int) and 1 <= rank <= MAX_RANK):
+        raise UsageError(f"rank of {name} is {rank!r}", fix=f"give None or 1 to {MAX_RANK}")
+    return rank
 
 
 def data_type(name: object) -> DType:
