@@ -41,6 +41,27 @@ def test_a_position_outside_of_an_axis_that_is_dropped_is_refused():
         strided((3, 4, 1), shrink_axis_mask=1)
 
 
+@pytest.mark.parametrize(
+    ("op", "operands", "attributes"),
+    [
+        ("Gather", [X, np.int32([0, -1])], {}),
+        ("GatherNd", [X, np.int32([[0, -1]])], {}),
+        ("GatherV2", [X, np.int32([[0], [1]]), np.int32(1)], {"batch_dims": 1}),
+        ("OneHot", [np.int32([0]), np.int32(-1), np.float32(1), np.float32(0)], {}),
+        ("OneHot", [np.int32([0]), np.int32(2), np.float32(1), np.float32(0)], {"axis": 2}),
+        ("Pack", [X, X], {"N": 3}),
+        ("Range", [np.int32(0), np.int32(4), np.int32(0)], {}),
+        ("ResizeBilinear", [X[None], np.int32([2, 2])], {"align_corners": True, "half_pixel_centers": True}),
+        ("ReverseSequence", [X, np.int32([1, 2, 3])], {"seq_dim": -1}),
+        ("StridedSlice", [X, np.int32([0]), np.int32([1]), np.int32([0])], {"shrink_axis_mask": 1}),
+    ],
+)
+def test_a_node_that_contradicts_itself_is_refused(op, operands, attributes):
+    with pytest.raises(ModelError) as caught:
+        evaluate(op, *operands, constant=range(1, len(operands)), **attributes)
+    assert caught.value.where
+
+
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize(("axis", "batch"), [(0, 0), (-1, 0), (1, 1), (2, 1), (2, 2)])
 def test_gather_of_batches(axis, batch, known):

@@ -82,25 +82,6 @@ def test_places_of_the_greatest_elements_count_over_the_image():
     )
 
 
-@pytest.mark.parametrize(
-    ("flags", "expected"),
-    [
-        ({}, [0, 0, 1, 2, 2]),
-        ({"half_pixel_centers": True}, [0, 1, 2, 2, 3]),
-        ({"align_corners": True}, [0, 1, 2, 2, 3]),
-    ],
-)
-def test_nearest_elements_are_those_of_the_flags(flags, expected):
-    x = np.arange(4, dtype=np.float32).reshape(1, 1, 4, 1)
-    size = np.asarray([1, 5], np.int32)
-    elements = evaluate("ResizeNearestNeighbor", x, size, constant=(1,), **flags).reshape(-1)
-    if flags == {"half_pixel_centers": True}:
-        expected = np.floor((np.arange(5) + 0.5) * 0.8)
-    if flags == {}:
-        expected = np.floor(np.arange(5) * 0.8)
-    np.testing.assert_array_equal(elements, expected)
-
-
 def test_areas_are_means_and_regions_are_interpolated():
     x = np.arange(16, dtype=np.float32).reshape(1, 4, 4, 1)
     result = evaluate("ResizeArea", x, np.asarray([2, 2], np.int32), constant=(1,))
@@ -146,6 +127,20 @@ def test_steps_of_a_fused_operator_follow_in_order():
         evaluate(
             "_FusedMatMul", x, weight, bias, constant=(1, 2), fused_ops=[b"BiasAdd", b"Magic"], num_args=1
         )
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+def test_steps_of_a_fused_convolution(layout):
+    x, weight = normal(1, 3, 4, 2), normal(1, 1, 2, 5)
+    scale, offset, mean, variance = normal(5), normal(5), normal(5), np.abs(normal(5))
+    want = (x @ weight[0, 0] - mean) / np.sqrt(variance + 0.01) * scale + offset
+    want = np.where(want > 0, want, want * np.float32(0.5))
+    to, back = ((0, 3, 1, 2), (0, 2, 3, 1)) if layout == "NCHW" else ((0, 1, 2, 3),) * 2
+    operands = [x.transpose(to), weight, scale, offset, mean, variance]
+    steps = {"fused_ops": [b"FusedBatchNorm", b"LeakyRelu"], "epsilon": 0.01, "leakyrelu_alpha": 0.5}
+    window = {"strides": [1, 1, 1, 1], "padding": "VALID", "data_format": layout}
+    found = evaluate("_FusedConv2D", *operands, constant=range(1, 6), num_args=4, **steps, **window)
+    np.testing.assert_allclose(found.transpose(back), want, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(("bits", "narrow"), [(8, False), (8, True), (4, False), (16, False)])

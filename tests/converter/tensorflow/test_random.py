@@ -43,3 +43,12 @@ def test_numbers_are_an_input_if_that_is_requested(tmp_path, op):
     feeds = {names[0]: np.zeros((4, 5), np.float32), names[1]: np.full((4, 5), 0.5, np.float32)}
     expected = 0.0 if op == "TruncatedNormal" else 0.5  # the middle of the distribution
     np.testing.assert_allclose(xdlc.run(model, feeds)["y:0"], expected, atol=1e-6)
+
+
+def test_nodes_with_seeds_of_their_own_draw_apart(tmp_path):
+    graph = Graph().input("x", 64).const("s", np.array([64], np.int32))
+    for seed in (1, 2):
+        graph.node("RandomUniform", f"r{seed}", ["s"], dtype=FLOAT, seed=87654321, seed2=seed)
+    path = graph.node("Sub", "d", ["r1", "r2"]).node("AddV2", "y", ["d", "x"]).save(tmp_path / "m.pb")
+    model = xdlc.convert(path, notify=lambda _: None)
+    assert xdlc.run(model, {"x": np.zeros(64, np.float32)})["y:0"].any()

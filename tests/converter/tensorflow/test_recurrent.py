@@ -5,6 +5,7 @@ import pytest
 
 import xdlc
 from tests.converter.tensorflow.tf_models import FLOAT, Function, Graph, Type
+from tests.support.formulas import sigmoid
 from xdlc.errors import UnsupportedOp
 
 RANDOM = np.random.default_rng(0)
@@ -14,10 +15,6 @@ X = RANDOM.normal(size=(STEPS, BATCH, WIDTH)).astype(np.float32)
 
 def weight(*shape):
     return RANDOM.normal(size=shape).astype(np.float32) / 2
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
 
 
 W, B, H, C = weight(WIDTH + UNITS, 4 * UNITS), weight(4 * UNITS), weight(BATCH, UNITS), weight(BATCH, UNITS)
@@ -118,13 +115,13 @@ class Loop:
         self.nodes.append((op, name, list(inputs), attributes))
         return self
 
-    def model(self, tmp_path, hidden, states, steps=STEPS):
+    def model(self, tmp_path, hidden, states, steps=STEPS, starts=(H, C)):
         """Return the model of the loop with the next values of its ``states``."""
         variant, names = Type("variant"), ["h", "c"][: len(states)]
         graph = Graph().input("x", steps, BATCH, WIDTH).const("zero", np.int32(0)).const("n", np.int32(steps))
         graph.const("row", np.asarray([BATCH, WIDTH], np.int32)).const("open", np.int32(-1))
         graph.const("made", np.asarray([BATCH, UNITS], np.int32))
-        for name, value in zip(names, (H, C), strict=False):
+        for name, value in zip(names, starts, strict=False):
             graph.const(name, value)
         graph.node("TensorListFromTensor", "in", ["x", "row"], element_dtype=FLOAT)
         graph.node("TensorListReserve", "out", ["open", "n"], element_dtype=FLOAT)

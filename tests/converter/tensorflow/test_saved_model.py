@@ -17,7 +17,6 @@ from xdlc.errors import ModelError, UnsupportedOp, UsageError
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
 W = np.full((2, 3), 0.5, np.float32)
 B = np.arange(3, dtype=np.float32)
-RESOURCE = Type("resource")
 
 
 @pytest.fixture

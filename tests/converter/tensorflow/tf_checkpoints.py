@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tests.converter.tensorflow.tf_models import NUMBERS, Graph, set_shape
+from tests.support.protobuf import varint
 from xdlc.converter.tensorflow.messages import message
 from xdlc.converter.tensorflow.table import crc32c, masked
 
@@ -19,14 +20,6 @@ OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 def crc(data: bytes) -> int:
     return masked(crc32c(memoryview(data)))
-
-
-def varint(value: int) -> bytes:
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
 
 
 def snappy(data: bytes) -> bytes:
@@ -69,13 +62,7 @@ def table(entries: Mapping[bytes, bytes], *, kind: int = 0, packed: bytes | None
 
 
 class Checkpoint:
-    """A checkpoint in the making.
-
-    Attributes:
-        entries: Values of the table by key.
-        data: Content of the data file.
-        shards: Number of data files that the header states.
-    """
+    """A checkpoint in the making."""
 
     def __init__(self) -> None:
         self.entries: dict[bytes, bytes] = {}

@@ -85,11 +85,7 @@ def add_node(nodes: Any, op: str, name: str, inputs: Sequence[str] = (), **attri
 
 
 class Graph:
-    """A graph in the making.
-
-    Attributes:
-        proto: The ``GraphDef``.
-    """
+    """A graph in the making."""
 
     def __init__(self) -> None:
         self.proto = message("GraphDef")
@@ -137,16 +133,7 @@ def evaluate(
     notices: list[str] | None = None,
     **attributes: Any,
 ) -> Any:
-    """Return the outputs of a converted single node, an array or a list.
-
-    Args:
-        op: The operator.
-        arrays: Its inputs.
-        constant: Positions of those that are constants of the model.
-        outputs: Number of outputs.
-        notices: Gets the notices of the conversion.
-        attributes: Its attributes.
-    """
+    """Return the outputs of a converted single node, an array or a list."""
     graph, feeds = Graph(), {}
     for index, each in enumerate(arrays):
         array = np.asarray(each)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import xdlc
 from xdlc.container.flatbuffer_encode import encode
 from xdlc.converter.tflite.file import CUSTOM, NAMES, options_of
 from xdlc.converter.tflite.tensors import DTYPES, PACKED
@@ -124,3 +125,50 @@ class TinyModel:
             self.graphs[0].inputs, self.graphs[0].outputs = list(inputs), list(outputs)
         path.write_bytes(encode(self.build()))
         return path
+
+
+def converted(
+    path: Path,
+    op: str,
+    given: Sequence[Any],
+    outs: Sequence[Any],
+    constants: Sequence[int] = (),
+    bodies: Callable[[TinyModel], None] = lambda _: None,
+    **options: Any,
+) -> tuple[xdlc.Model, dict[str, Any]]:
+    """Convert a model of one operator; inputs in ``constants`` are stored."""
+    builder, feeds = TinyModel(), {}
+    inputs, graph_inputs = list[int](), list[int]()
+    for place, value in enumerate(given):
+        if value is None:
+            inputs.append(-1)
+        elif place in constants:
+            inputs.append(builder.tensor(f"c{place}", dtype=value.dtype, data=value))
+        else:
+            inputs.append(builder.tensor(f"x{place}", value.shape, value.dtype))
+            graph_inputs.append(inputs[-1])
+            feeds[f"x{place}"] = value
+    outputs = [builder.tensor(f"y{place}", *out, has_rank=True) for place, out in enumerate(outs)]
+    builder.op(op, inputs, outputs, **options)
+    bodies(builder)
+    return xdlc.convert(builder.write(path / "m.tflite", graph_inputs, outputs)), feeds
+
+
+def check(
+    path: Path,
+    want: Any,
+    op: str,
+    given: Sequence[Any],
+    constants: Sequence[int] = (),
+    rtol: float = 1e-5,
+    **options: Any,
+) -> xdlc.Model:
+    """Compare the results of an operator, converted as above, with arrays."""
+    expected = [np.asarray(each) for each in (want if isinstance(want, list) else [want])]
+    outs = [(each.shape, each.dtype) for each in expected]
+    model, feeds = converted(path, op, given, outs, constants, **options)
+    results = xdlc.run(model, feeds)
+    for place, each in enumerate(expected):
+        assert results[f"y{place}"].shape == each.shape
+        np.testing.assert_allclose(results[f"y{place}"], each, rtol=rtol, atol=1e-6)
+    return model

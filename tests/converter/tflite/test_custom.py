@@ -1,6 +1,5 @@
 """Custom operators of TFLite: options, detections, pools, UDOs, calls."""
 
-import json
 import struct
 from typing import ClassVar
 
@@ -10,8 +9,6 @@ import pytest
 import xdlc
 from tests.converter.tflite.flexbuffer_writer import flexbuffer
 from tests.converter.tflite.models import TinyModel
-from xdlc.converter.checking import uncovered
-from xdlc.converter.tflite import FRONTEND
 from xdlc.converter.tflite.flexbuffers import decoded
 from xdlc.errors import UnsupportedOp, XdlcError
 from xdlc.udo import Plugin
@@ -202,34 +199,6 @@ def _blur(tmp_path):
 def test_a_plugin_takes_a_custom_operator(tmp_path):
     (made_op,) = xdlc.convert(_blur(tmp_path), plugin=[Blur]).main.ops
     assert (made_op.package, made_op.type, made_op.outputs[0].shape) == ("Filters", "Blur", (2, 5))
-
-
-def test_definitions_are_drafted_for_custom_operators(tmp_path):
-    ((node,), others) = uncovered(FRONTEND, _blur(tmp_path))
-    assert not others
-    assert (node.type, node.attributes) == ("Blur", {"radius": 3, "border": "wrap"})
-    assert [(each.shape, each.dtype.name) for each in node.outputs] == [((2, 5), "float32")]
-
-
-def test_options_become_attributes_of_a_udo(tmp_path):
-    path = _blur(tmp_path)
-    place = {"data_type": "FLOAT_32"}
-    op = {
-        "type": "Blur",
-        "inputs": [{**place, "name": "data"}],
-        "outputs": [{**place, "name": "result"}],
-        "scalar_params": [
-            {"name": "radius", "data_type": "INT_32"},
-            {"name": "border", "data_type": "STRING"},
-        ],
-        "core_types": ["CPU"],
-    }
-    config = tmp_path / "blur.json"
-    config.write_text(json.dumps({"UdoPackage_0": {"Operators": [op], "UDO_PACKAGE_NAME": "Filters"}}))
-    (made_op,) = xdlc.convert(path, udo_config_paths=[config]).main.ops
-    assert (made_op.package, made_op.type) == ("Filters", "Blur")
-    assert made_op.outputs[0].shape == (2, 5)
-    assert {name: param.value for name, param in made_op.params.items()} == {"radius": 3, "border": "wrap"}
 
 
 def test_a_composite_is_its_decomposition(tmp_path):

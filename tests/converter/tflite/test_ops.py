@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.converter.tflite.models import TinyModel
+from tests.converter.tflite.models import TinyModel, check, converted
 from xdlc.errors import ModelError, UnsupportedOp
 
 RANDOM = np.random.default_rng(0)
@@ -17,36 +17,6 @@ I = np.arange(-12, 12, dtype=np.int32).reshape(2, 3, 4)  # noqa: E741 - beside X
 
 def const(*values, dtype=np.int32):
     return np.asarray(values if len(values) != 1 else values[0], dtype)
-
-
-def converted(path, op, given, outs, constants=(), **options):
-    """Convert a model of one operator; inputs in ``constants`` are stored."""
-    builder, feeds, inputs, graph_inputs = TinyModel(), {}, [], []
-    for place, value in enumerate(given):
-        if value is None:
-            inputs.append(-1)
-        elif place in constants:
-            inputs.append(builder.tensor(f"c{place}", dtype=value.dtype, data=value))
-        else:
-            inputs.append(builder.tensor(f"x{place}", value.shape, value.dtype))
-            graph_inputs.append(inputs[-1])
-            feeds[f"x{place}"] = value
-    outputs = [builder.tensor(f"y{place}", *out, has_rank=True) for place, out in enumerate(outs)]
-    builder.op(op, inputs, outputs, **options)
-    return xdlc.convert(builder.write(path / "m.tflite", graph_inputs, outputs)), feeds
-
-
-def check(path, want, op, given, constants=(), rtol=1e-5, **options):
-    expected = want if isinstance(want, list) else [want]
-    model, feeds = converted(
-        path, op, given, [(np.shape(each), np.asarray(each).dtype) for each in expected], constants, **options
-    )
-    found = xdlc.run(model, feeds)
-    for place, each in enumerate(expected):
-        have = found[f"y{place}"]
-        assert have.shape == np.shape(each)
-        np.testing.assert_allclose(have, each, rtol=rtol, atol=1e-6)
-    return model
 
 
 @pytest.mark.parametrize(
@@ -260,6 +230,7 @@ def test_random_numbers_are_the_hosts_with_a_notice(tmp_path):
         ("FULLY_CONNECTED", [X, np.ones((5, 7), np.float32)], (1,), {}),
         ("PAD", [X, np.int32([[0, -1], [0, 0], [0, 0]])], (1,), {}),
         ("SPLIT", [const(1), X], (0,), {"num_splits": 2}),
+        ("TRANSPOSE", [X, const(0, 0, 1)], (1,), {}),
         ("DYNAMIC_UPDATE_SLICE", [X, np.ones((3, 3, 4), np.float32), const(0, 0, 0)], (2,), {}),
         ("MAX_POOL_2D", [X.reshape(1, 2, 3, 4)], (), {"stride_w": 1, "stride_h": 1}),
         ("CONV_2D", [X.reshape(1, 2, 3, 4), np.ones((2, 1, 1, 3), np.float32)], (1,),

@@ -7,6 +7,9 @@ import pytest
 import xdlc
 from tests.converter.tflite.models import TinyModel
 from xdlc import ir
+from xdlc.converter.pipeline import import_model
+from xdlc.converter.session.diagnostics import Diagnostics
+from xdlc.converter.tflite import FRONTEND
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.schema._generated import tflite as schema
 
@@ -255,3 +258,33 @@ def test_scattered_integers_stand_among_the_integer_zero(tmp_path):
     model = _converted(builder, tmp_path, [x], [y])
     got = xdlc.run(model, {"x": np.int8([-7, 9])}, native=True)["y"]
     np.testing.assert_array_equal(got, [9, 0, -7])
+
+
+def _imported(path):
+    """Return the types of the ops of a file before the passes."""
+    source = FRONTEND.source_model(path)
+    return [op.type for op in import_model(source, "", Diagnostics()).model.main.ops]
+
+
+def test_operators_on_stored_integers_are_imported_as_operations_on_fixed_point(tmp_path):
+    made, inputs, outputs = _conv()
+    path = made.write(tmp_path / "m.tflite", inputs, outputs)
+    assert _imported(path) == ["Reinterpret", "Convert", "Conv2d", "Convert", "Reinterpret"]
+
+
+def test_operators_of_several_operations_share_the_floats_that_they_read(tmp_path):
+    made = TinyModel()
+    w, x, y, z = (made.tensor(name, [1, 4], np.int8, scale=0.5) for name in "wxyz")
+    made.op("ATAN2", [w, x], [y])
+    made.op("ATAN2", [x, w], [z])
+    types = _imported(made.write(tmp_path / "m.tflite", [w, x], [y, z]))
+    assert types.count("Dequantize") == 2
+    assert types.count("Quantize") == 2
+
+
+def test_an_operator_that_is_imported_as_several_and_fused_is_on_fixed_point(tmp_path):
+    made = TinyModel()
+    x = made.tensor("x", [1, 8], np.int8, scale=1 / 64)
+    y = made.tensor("y", [1, 8], np.int8, scale=1 / 128)
+    made.op("L2_NORMALIZATION", [x], [y])
+    assert _types(_converted(made, tmp_path, [x], [y])) == ["Convert", "L2Norm", "Convert"]

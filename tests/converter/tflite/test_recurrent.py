@@ -5,6 +5,7 @@ import pytest
 
 import xdlc
 from tests.converter.tflite.models import TinyModel
+from tests.support.formulas import sigmoid
 from xdlc.errors import ModelError, UnsupportedOp
 
 RANDOM = np.random.default_rng(0)
@@ -14,10 +15,6 @@ X = RANDOM.normal(size=(BATCH, STEPS, WIDTH)).astype(np.float32)
 
 def weight(*shape):
     return RANDOM.normal(size=shape).astype(np.float32) / 2
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
 
 
 def norm(x, weights):

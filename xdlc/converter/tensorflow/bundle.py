@@ -12,19 +12,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from xdlc import ir
 from xdlc.converter import weights
+from xdlc.converter.protobuf_fields import varint
 from xdlc.converter.tensorflow.messages import dtype_name, message
 from xdlc.converter.tensorflow.nodes import text
 from xdlc.converter.tensorflow.table import entries, matches
 from xdlc.converter.tensorflow.tensors import known_shape, numpy_dtype
 from xdlc.errors import ModelError
 
-_DAMAGED = "obtain the checkpoint's files again, or save the model again"
 _SLICES = 1 << 12
 _LARGEST_OBJECTS = 1 << 27
 OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
-Array = Any
 
 
 class Bundle:
@@ -39,19 +40,11 @@ class Bundle:
     """
 
     def __init__(self, prefix: str | os.PathLike[str]) -> None:
-        from google.protobuf.message import DecodeError
-
         self.prefix = Path(prefix)
         self.index = self.prefix.with_name(self.prefix.name + ".index")
         file = ir.MappedFile(self.index)
         self._entries = entries(file.view(0, file.size), str(self.index))
-        header = message("BundleHeader")
-        try:
-            header.ParseFromString(self._entries.pop(b"", b""))
-        except DecodeError as error:
-            raise ModelError(
-                "the header of the checkpoint is damaged", where=str(self.index), fix=_DAMAGED
-            ) from error
+        header = _parsed("BundleHeader", self._entries.pop(b"", b""), str(self.index))
         if header.endianness:
             fix = "save the model on a little-endian machine"
             raise ModelError("xdlc does not support big-endian data", where=str(self.index), fix=fix)
@@ -83,27 +76,19 @@ class Bundle:
         dtype = numpy_dtype(dtype_name(entry.dtype), where)
         shape = known_shape(entry.shape, where)
         if not entry.slices:
-            file = self._checked(entry, where)
-            return weights.mapped(file, entry.offset, entry.size, shape, dtype, where)
+            return self._checked(entry, shape, dtype, where)
         if len(entry.slices) > _SLICES:
-            raise ModelError(
-                f"the tensor has {len(entry.slices)} slices, which is too many", where=where, fix=_DAMAGED
-            )
-        parts, places, covered = [], [], 0
-        for each in entry.slices:
-            place = _place(each, shape, where)
-            part = self._entry(_slice_key(key, each), where)
-            file = self._checked(part, where)
-            sizes = tuple(span.stop - span.start for span in place)
-            parts.append(weights.mapped(file, part.offset, part.size, sizes, dtype, where))
-            places.append(place)
-            covered += math.prod(sizes)
-        if covered != math.prod(shape):
-            raise ModelError("the slices do not cover the tensor", where=where, fix=_DAMAGED)
+            raise _damaged(f"the tensor has {len(entry.slices)} slices, which is too many", where)
+        places = [_place(part, shape, where) for part in entry.slices]
+        sizes = [tuple(span.stop - span.start for span in place) for place in places]
+        if sum(map(math.prod, sizes)) != math.prod(shape):
+            raise _damaged("the slices do not cover the tensor", where)
+        parts = [
+            self._checked(self._entry(_slice_key(key, part), where), size, dtype, where)
+            for part, size in zip(entry.slices, sizes, strict=True)
+        ]
 
-        def joined(*arrays: Array) -> Array:
-            import numpy as np
-
+        def joined(*arrays: Any) -> Any:
             whole = np.empty(shape, dtype)
             for place, array in zip(places, arrays, strict=True):
                 whole[place] = array
@@ -117,48 +102,28 @@ class Bundle:
         Raises:
             ModelError: If it is damaged.
         """
-        from google.protobuf.message import DecodeError
-
         if OBJECTS not in self:
             return None
         where = f"{self.index}: {OBJECTS}"
         entry = self._entry(OBJECTS.encode(), where)
         if entry.size > _LARGEST_OBJECTS:
-            raise ModelError(
-                f"the entry has {entry.size} bytes, which is too many", where=where, fix=_DAMAGED
-            )
-        file = self._checked(entry, where)
-        raw = bytes(file.view(entry.offset, entry.size))
-        objects, position, shift, size = message("TrackedObjects"), 0, 0, 0
-        while position < len(raw) and shift < 64:  # the length of the string, then the CRC of the lengths
-            size |= (raw[position] & 0x7F) << shift
-            position, shift = position + 1, shift + 7
-            if raw[position - 1] < 0x80:
-                break
-        try:
-            objects.ParseFromString(raw[position + 4 : position + 4 + size])
-        except DecodeError as error:
-            raise ModelError("the entry is damaged", where=where, fix=_DAMAGED) from error
-        return objects
+            raise _damaged(f"the entry has {entry.size} bytes, which is too many", where)
+        raw = self._mapped(entry, (entry.size,), np.dtype(np.uint8), where).numpy().tobytes()
+        try:  # the length of the string, then the CRC of the lengths
+            size, position = varint(memoryview(raw), 0, len(raw))
+        except ValueError:
+            size, position = 0, 0
+        return _parsed("TrackedObjects", raw[position + 4 : position + 4 + size], where)
 
     def _entry(self, key: bytes, where: str) -> Any:
-        from google.protobuf.message import DecodeError
-
         if key not in self._entries:
-            raise ModelError("the tensor is not in the checkpoint", where=where, fix=_DAMAGED)
-        entry = message("BundleEntry")
-        try:
-            entry.ParseFromString(self._entries[key])
-        except DecodeError as error:
-            raise ModelError("the entry of the tensor is damaged", where=where, fix=_DAMAGED) from error
-        return entry
+            raise _damaged("the tensor is not in the checkpoint", where)
+        return _parsed("BundleEntry", self._entries[key], where)
 
-    def _checked(self, entry: Any, where: str) -> ir.MappedFile:
-        """Return the file of an entry's data, whose checksum is right."""
+    def _mapped(self, entry: Any, shape: Sequence[int], dtype: Any, where: str) -> ir.TensorData:
+        """Return the data of an entry."""
         if not 0 <= entry.shard_id < self._count or entry.offset < 0 or entry.size < 0:
-            raise ModelError(
-                "the position of the tensor in the data files is invalid", where=where, fix=_DAMAGED
-            )
+            raise _damaged("the position of the tensor in the data files is invalid", where)
         if entry.shard_id not in self._shards:
             name = f"{self.prefix.name}.data-{entry.shard_id:05d}-of-{self._count:05d}"
             path = self.prefix.with_name(name)
@@ -166,20 +131,27 @@ class Bundle:
                 fix = f"copy the file next to {self.index.name}"
                 raise ModelError(f"data file {name} of the checkpoint does not exist", where=where, fix=fix)
             self._shards[entry.shard_id] = ir.MappedFile(path)
-        file = self._shards[entry.shard_id]
-        if entry.offset + entry.size > file.size:
-            raise ModelError(
-                f"needs bytes {entry.offset} to {entry.offset + entry.size} of {file.path.name}, which has "
-                f"{file.size}",
-                where=where,
-                fix=_DAMAGED,
-            )
-        if dtype_name(entry.dtype) != "string" and not matches(
-            file.view(entry.offset, entry.size), entry.crc32c
-        ):
-            raise ModelError("the checksum of the tensor is wrong", where=where, fix=_DAMAGED)
+        return weights.mapped(self._shards[entry.shard_id], entry.offset, entry.size, shape, dtype, where)
+
+    def _checked(self, entry: Any, shape: Sequence[int], dtype: Any, where: str) -> ir.TensorData:
+        """Return the data of an entry, whose checksum is right."""
+        data, file = self._mapped(entry, shape, dtype, where), self._shards[entry.shard_id]
+        if not matches(file.view(entry.offset, entry.size), entry.crc32c):
+            raise _damaged("the checksum of the tensor is wrong", where)
         file.release(entry.offset, entry.size)
-        return file
+        return data
+
+
+def _damaged(problem: str, where: str) -> ModelError:
+    fix = "obtain the checkpoint's files again, or save the model again"
+    return ModelError(problem, where=where, fix=fix)
+
+
+def _parsed(kind: str, data: bytes, where: str) -> Any:
+    try:
+        return message(kind, data)
+    except ValueError as error:
+        raise _damaged(f"the {kind} of the checkpoint is damaged", where) from error
 
 
 def _place(part: Any, shape: Sequence[int], where: str) -> tuple[slice, ...]:
@@ -189,12 +161,12 @@ def _place(part: Any, shape: Sequence[int], where: str) -> tuple[slice, ...]:
         ModelError: If it is not inside.
     """
     if len(part.sizes) != len(shape):
-        raise ModelError("a slice has another rank than the tensor", where=where, fix=_DAMAGED)
+        raise _damaged("a slice has another rank than the tensor", where)
     ranges = []
     for span, size in zip(part.sizes, shape, strict=True):
         length = span.length if span.WhichOneof("has_length") else size - span.start
         if not (span.start >= 0 and length >= 0 and span.start + length <= size):
-            raise ModelError("a slice is outside the tensor", where=where, fix=_DAMAGED)
+            raise _damaged("a slice is outside the tensor", where)
         ranges.append(slice(span.start, span.start + length))
     return tuple(ranges)
 

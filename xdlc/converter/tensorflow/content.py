@@ -134,8 +134,12 @@ def output_count(op: str, names: list[str] | None, attributes: Mapping[str, Any]
 
 
 DEPTH = 64
-"""Functions that may be inside each other at most."""
-_AGAIN = "export the model again"
+"""Functions, conditionals and loops that may be inside each other at most."""
+
+
+def broken(problem: str, where: str) -> ModelError:
+    """Return the error of a graph that contradicts itself."""
+    return ModelError(problem, where=where, fix="export or freeze the graph again")
 
 
 class Content(NamedTuple):
@@ -166,7 +170,7 @@ class Content(NamedTuple):
         where = f"{self.path}: node {text(node.name)!r}"
         value = attribute_messages(node).get("value")
         if value is None or value.WhichOneof("kind") != "tensor":
-            raise ModelError("the node is a constant without a value", where=where, fix=_AGAIN)
+            raise broken("the node is a constant without a value", where)
         return self.data(value.tensor, where)
 
     def data(self, tensor: Any, where: str) -> ir.TensorData:
@@ -195,11 +199,7 @@ def body_port(value: str, ops: Mapping[str, str], content: Content, where: str) 
         found = output_index(names, name, int(index)) if name else int(index)
         if found is not None:
             return Port(node, found)
-    raise ModelError(
-        f"the node reads output {value!r} of operator {ops[node]}, whose outputs are not known",
-        where=where,
-        fix=_AGAIN,
-    )
+    raise broken(f"the node reads {value!r} of operator {ops[node]}, whose outputs are not known", where)
 
 
 def waits_for(nodes: Mapping[str, Any], name: str) -> Port | None:

@@ -15,12 +15,12 @@ from xdlc.converter.tensorflow.content import (
     DEPTH,
     Content,
     body_port,
+    broken,
     needed_nodes,
     output_count,
     output_names,
     waits_for,
 )
-from xdlc.converter.tensorflow.messages import dtype_name
 from xdlc.converter.tensorflow.nodes import (
     SHAPES,
     Port,
@@ -30,7 +30,6 @@ from xdlc.converter.tensorflow.nodes import (
     port,
     text,
 )
-from xdlc.converter.tensorflow.tensors import numpy_dtype
 from xdlc.converter.tensorflow.v1_control_flow import rebuilt
 from xdlc.converter.tensorflow.variables import VARIABLES
 from xdlc.errors import ModelError, UnsupportedOp
@@ -44,7 +43,6 @@ OUTPUTS = 1 << 19
 """Outputs of all nodes at most."""
 CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 _CONSTANT = "Const"
-_AGAIN = "export the model again"
 
 
 class Flat:
@@ -105,16 +103,14 @@ class Flat:
         content, where = self._content, f"{self._content.path}: function {name!r}"
         function = content.functions.get(name)
         if function is None:
-            raise ModelError(
-                "a node calls this function, but the file does not have it", where=where, fix=_AGAIN
-            )
+            raise broken("a node calls this function, but the file does not have it", where)
         if len(within) >= DEPTH:
             fix = "remove recursion: xdlc does not support functions that call themselves"
             raise ModelError(f"functions nest more than {DEPTH} levels deep", where=where, fix=fix)
         names = [text(arg.name) for arg in function.signature.input_arg]
         if len(names) > len(arguments):
             text_of = f"the function has {len(names)} arguments, but is called with {len(arguments)}"
-            raise ModelError(text_of, where=where, fix=_AGAIN)
+            raise broken(text_of, where)
         bound = dict(zip(names, arguments, strict=False))
         nodes = {text(node.name): node for node in function.node_def}
         unique = {local: self._unique(f"{prefix}{local}") for local in nodes}
@@ -125,18 +121,14 @@ class Flat:
             if local.node in bound:
                 return bound[local.node]
             if local.node not in unique:
-                raise ModelError(
-                    f"the function reads {value!r}, which no node of the function computes",
-                    where=where,
-                    fix=_AGAIN,
-                )
+                raise broken(f"the function reads {value!r}, which no node of the function computes", where)
             return str(Port(unique[local.node], local.number))
 
         returned = {text(entry.key): text(entry.value) for entry in function.ret}
         ends = []
         for arg in function.signature.output_arg:
             if text(arg.name) not in returned:
-                raise ModelError(f"the function does not return {text(arg.name)!r}", where=where, fix=_AGAIN)
+                raise broken(f"the function does not return {text(arg.name)!r}", where)
             ends.append(returned[text(arg.name)])
         inside = (*within, name)
         needed = needed_nodes(
@@ -233,13 +225,10 @@ class Flat:
 
     def _add_constant(self, message: Any, name: str) -> bool:
         """Add a constant; return whether that was possible (not for strings)."""
-        value = attribute_messages(message).get("value")
-        if value is not None and value.WhichOneof("kind") == "tensor":
-            try:
-                numpy_dtype(dtype_name(value.tensor.dtype), "")
-            except UnsupportedOp:
-                return False  # which is refused where a node reads it
-        self.constants[name] = self._content.constant(message)
+        try:
+            self.constants[name] = self._content.constant(message)
+        except UnsupportedOp:
+            return False  # which is refused where a node reads it
         return True
 
     def _called(self, op: str, values: Mapping[str, Any]) -> str | None:
@@ -279,7 +268,7 @@ class Flat:
             passed.append(end)
             end = self._aliases[end]
             if end == name or len(passed) > len(self._aliases):
-                raise ModelError(f"value {name!r} depends on itself", where=self._content.path, fix=_AGAIN)
+                raise broken(f"value {name!r} depends on itself", self._content.path)
         self._aliases.update(dict.fromkeys(passed, end))
         return end
 

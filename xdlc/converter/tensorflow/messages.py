@@ -117,9 +117,20 @@ def dtype_name(number: int) -> str:
     return TYPES.get(number - 100 if number > 100 else number, "invalid")
 
 
-def message(kind: str) -> Any:
-    """Return an empty message of a kind of the table."""
-    return _classes()[kind]()
+def message(kind: str, data: bytes = b"") -> Any:
+    """Return a message of a kind of the table, parsed from data.
+
+    Raises:
+        ValueError: If the data are another message.
+    """
+    from google.protobuf.message import DecodeError
+
+    parsed = _classes()[kind]()
+    try:
+        parsed.ParseFromString(data)
+    except DecodeError as error:
+        raise ValueError("protobuf cannot parse it") from error
+    return parsed
 
 
 @cache

@@ -18,8 +18,8 @@ from xdlc.converter.tensorflow.registry import handler
 from xdlc.converter.tensorflow.saved_model import Loaded, graph_def, meta_graph, saved_model
 from xdlc.converter.tensorflow.tensors import ir_dtype
 from xdlc.converter.udo.nodes import Declarations
-from xdlc.converter.udo.output_inference import Declared
 from xdlc.errors import ModelError, UnsupportedOp, UsageError
+from xdlc.opdefs.source_match import Declared
 from xdlc.options import spell
 
 

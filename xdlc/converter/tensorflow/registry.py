@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from xdlc import ir
-from xdlc.converter.nhwc.spectra import Complex
-from xdlc.converter.nhwc.windows import Padding
+from xdlc.converter.functions.spectra import Complex
+from xdlc.converter.functions.windows import Padding
+from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.operators.registry import Handlers
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.tensors import ir_dtype
@@ -45,6 +47,16 @@ class _TensorFlowHandlers(Handlers):
 handler = _TensorFlowHandlers("xdlc.converter.tensorflow.ops", _RESTATING.split())
 
 
+def applied(node: Node, g: Operators, op: str, inputs: Sequence[Value | None], /, **attributes: Any) -> Any:
+    """Return the results of an operator of TensorFlow on behalf of a node.
+
+    Args:
+        attributes: Attributes that replace the node's.
+    """
+    inner = replace(node, type=op, inputs=list(inputs), attributes=node.attributes | attributes)
+    return handler.all()["", op].function(inner, g)
+
+
 def complex_inputs(node: Node) -> list[Complex] | None:
     """Return the inputs as real and imaginary pairs; None if the first is real.
 
@@ -65,12 +77,13 @@ def complex_value(x: Complex) -> SequenceValue:
 
 
 def dtype_of(node: Node, attribute: str, default: str = "float32") -> ir.DType:
-    """Return the data type that an attribute names.
+    """Return the data type that an attribute names or is.
 
     Raises:
         UnsupportedOp: If a DLC has no such type.
     """
-    return ir_dtype(str(node.attr(attribute, default)), node.own_name)
+    stated = node.attr(attribute, default)
+    return stated if isinstance(stated, ir.DType) else ir_dtype(str(stated), node.own_name)
 
 
 def is_channel_first(node: Node) -> bool:

@@ -70,19 +70,15 @@ def parsed(
         ModelError: If the file is another message.
         StorageError: If it cannot be read.
     """
-    from google.protobuf.message import DecodeError
-
     file = ir.MappedFile(path)
-    root_message = message(kind)
     if _is_text(bytes(file.view(0, min(file.size, 4096)))):
-        _parse_text(file, root_message, kind)
-        return root_message, None, None
+        return _parsed_text(file, kind), None, None
     layout = replace(LAYOUT, root=root)
     stripped, blobs = without_blobs(file.view(0, file.size), layout, str(path), file.release)
     try:
-        root_message.ParseFromString(stripped)
-    except DecodeError as error:
-        raise _no_message(kind, file.path, "protobuf cannot parse it") from error
+        root_message = message(kind, stripped)
+    except ValueError as error:
+        raise _no_message(kind, file.path, str(error)) from error
     file.release(0, file.size)
     return root_message, file, blobs
 
@@ -97,7 +93,7 @@ def _is_text(head: bytes) -> bool:
     )
 
 
-def _parse_text(file: ir.MappedFile, root_message: Any, kind: str) -> None:
+def _parsed_text(file: ir.MappedFile, kind: str) -> Any:
     from google.protobuf import text_format
 
     if file.size > LARGEST_TEXT:
@@ -106,7 +102,8 @@ def _parse_text(file: ir.MappedFile, root_message: Any, kind: str) -> None:
             f"the file has {file.size} bytes, which is too large for text", where=str(file.path), fix=fix
         )
     try:
-        text_format.Parse(bytes(file.view(0, file.size)).decode(), root_message, allow_unknown_field=True)
+        content = bytes(file.view(0, file.size)).decode()
+        return text_format.Parse(content, message(kind), allow_unknown_field=True)
     except (text_format.ParseError, UnicodeDecodeError, RecursionError, ValueError) as error:
         reason = (
             str(error).splitlines()[0][:200]

@@ -15,6 +15,9 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+import numpy as np
+
+from xdlc.converter.protobuf_fields import varint
 from xdlc.errors import ModelError
 
 _POLYNOMIAL = 0x82F63B78
@@ -29,9 +32,7 @@ Array = Any
 
 def crc32c(data: memoryview) -> int:
     """Return the CRC-32C of some bytes."""
-    import numpy as np
-
-    register, table = _ONES, _tables()
+    register, table = _ONES, _table()
     while len(data) >= _SMALL:
         whole = len(data).bit_length() - 1
         lanes = min(_LANES, whole - _SHORTEST)
@@ -59,55 +60,31 @@ def matches(data: memoryview, stored: int) -> bool:
     return masked(crc32c(data)) == stored
 
 
-def stored_crc(data: memoryview) -> int:
-    """Return a CRC of four bytes."""
-    return int(struct.unpack("<I", data)[0])
-
-
 @cache
-def _tables() -> Array:
-    """Return tables of the register after two bytes, by its xor with these."""
-    import numpy as np
+def _table() -> Array:
+    """Return the table of the register after two bytes, by its xor with these."""
+    return _shifted(np.arange(65536, dtype=np.uint32), 16)
 
-    held: Array = np.arange(65536, dtype=np.uint32)
-    for _ in range(16):
-        held = (held >> 1) ^ np.where(held & 1, np.uint32(_POLYNOMIAL), np.uint32(0))
-    return held
+
+def _shifted(registers: Array, bits: int) -> Array:
+    """Return registers after some bits of zero."""
+    for _ in range(bits):
+        registers = (registers >> 1) ^ (registers & 1) * np.uint32(_POLYNOMIAL)
+    return registers
 
 
 def _moved(exponent: int, registers: Array) -> Array:
     """Return registers after ``1 << exponent`` bytes of zero more."""
-    tables = _zeros(exponent)
-    result = tables[0][registers & 0xFF]
-    for index in range(1, 4):
-        result = result ^ tables[index][(registers >> 8 * index) & 0xFF]
-    return result
-
-
-@cache
-def _zeros(exponent: int) -> Array:
-    """Return tables of the register after ``1 << exponent`` zero bytes, by byte."""
-    import numpy as np
-
-    columns = _columns(exponent)
-    tables: Array = np.zeros((4, 256), np.uint32)
-    for bit, column in enumerate(columns):
-        low = 1 << bit % 8
-        tables[bit // 8, low : 2 * low] = tables[bit // 8, :low] ^ column
-    return tables
+    bits = registers[:, None] >> np.arange(32, dtype=np.uint32) & 1
+    return np.bitwise_xor.reduce(bits * _columns(exponent), axis=1)
 
 
 @cache
 def _columns(exponent: int) -> Array:
     """Return the register after ``1 << exponent`` zero bytes, by the bit set before."""
-    import numpy as np
-
     if exponent:
         return _moved(exponent - 1, _columns(exponent - 1))
-    held: Array = np.uint32(1) << np.arange(32, dtype=np.uint32)
-    for _ in range(8):
-        held = (held >> 1) ^ np.where(held & 1, np.uint32(_POLYNOMIAL), np.uint32(0))
-    return held
+    return _shifted(np.uint32(1) << np.arange(32, dtype=np.uint32), 8)
 
 
 MAGIC = 0xDB4775248B80FB57
@@ -118,10 +95,6 @@ MOST_ENTRIES = 1 << 18
 _SNAPPY = 1
 
 
-class _Invalid(Exception):
-    """The bytes are not a table."""
-
-
 def entries(data: memoryview, where: str) -> dict[bytes, bytes]:
     """Return the values of a table by key.
 
@@ -130,7 +103,7 @@ def entries(data: memoryview, where: str) -> dict[bytes, bytes]:
     """
     try:
         return _entries(data)
-    except (_Invalid, IndexError, struct.error) as error:
+    except (ValueError, IndexError, struct.error) as error:
         raise ModelError(
             f"the file is not a checkpoint index, or is damaged ({error})",
             where=where,
@@ -140,18 +113,18 @@ def entries(data: memoryview, where: str) -> dict[bytes, bytes]:
 
 def _entries(data: memoryview) -> dict[bytes, bytes]:
     if len(data) < FOOTER or struct.unpack("<Q", data[-8:])[0] != MAGIC:
-        raise _Invalid("the footer is not the footer of a table")
+        raise ValueError("the footer is not the footer of a table")
     position = len(data) - FOOTER
     for _ in range(2):  # the range of the block of statistics
-        _, position = varint(data, position)
-    offset, position = varint(data, position)
-    size, position = varint(data, position)
+        _, position = varint(data, position, len(data))
+    offset, position = varint(data, position, len(data))
+    size, position = varint(data, position, len(data))
     left = [MOST_BYTES, MOST_ENTRIES]
     entries: dict[bytes, bytes] = {}
     for _, handle in _block(data, offset, size, left):
         place = memoryview(handle)
-        offset, position = varint(place, 0)
-        size, _ = varint(place, position)
+        offset, position = varint(place, 0, len(place))
+        size, _ = varint(place, position, len(place))
         for key, value in _block(data, offset, size, left):
             entries[key] = value
     return entries
@@ -165,29 +138,30 @@ def _block(data: memoryview, offset: int, size: int, left: list[int]) -> Iterato
         left: Bytes and entries that the table may still hold.
     """
     if offset + size + 5 > len(data) - FOOTER:
-        raise _Invalid(f"a block of {size} bytes at {offset} is out of bounds")
-    if not matches(data[offset : offset + size + 1], stored_crc(data[offset + size + 1 : offset + size + 5])):
-        raise _Invalid(f"the checksum of the block at {offset} is wrong")
+        raise ValueError(f"a block of {size} bytes at {offset} is out of bounds")
+    (crc,) = struct.unpack_from("<I", data, offset + size + 1)
+    if not matches(data[offset : offset + size + 1], crc):
+        raise ValueError(f"the checksum of the block at {offset} is wrong")
     block = data[offset : offset + size]
     if data[offset + size] == _SNAPPY:
         block = memoryview(unpacked(block, left[0]))
     elif data[offset + size]:
-        raise _Invalid(f"the block at {offset} has an unknown compression")
+        raise ValueError(f"the block at {offset} has an unknown compression")
     _take(left, 0, len(block))
     if len(block) < 4:
-        raise _Invalid(f"the block at {offset} is too short")
+        raise ValueError(f"the block at {offset} is too short")
     (restarts,) = struct.unpack("<I", block[-4:])
     end = len(block) - 4 - 4 * restarts
     if end < 0:
-        raise _Invalid(f"the block at {offset} has {restarts} restarts")
+        raise ValueError(f"the block at {offset} has {restarts} restarts")
     position, key = 0, b""
     while position < end:
-        shared, position = varint(block, position)
-        unshared, position = varint(block, position)
-        length, position = varint(block, position)
+        shared, position = varint(block, position, len(block))
+        unshared, position = varint(block, position, len(block))
+        length, position = varint(block, position, len(block))
         begin = position + unshared
         if shared > len(key) or begin + length > end:
-            raise _Invalid(f"an entry of the block at {offset} is out of bounds")
+            raise ValueError(f"an entry of the block at {offset} is out of bounds")
         _take(left, 0, shared + unshared)
         _take(left, 1, 1)
         key = key[:shared] + bytes(block[position:begin])
@@ -198,24 +172,7 @@ def _block(data: memoryview, offset: int, size: int, left: list[int]) -> Iterato
 def _take(left: list[int], which: int, count: int) -> None:
     left[which] -= count
     if left[which] < 0:
-        raise _Invalid("the table is too large")
-
-
-def varint(data: memoryview, position: int) -> tuple[int, int]:
-    """Return an integer of seven bits a byte, and the position after it.
-
-    Raises:
-        IndexError: If the data end before.
-        ModelError: If it is too long.
-    """
-    value = 0
-    for shift in range(0, 70, 7):
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-    raise IndexError("an integer does not end")
+        raise ValueError("the table is too large")
 
 
 def unpacked(data: memoryview, limit: int) -> bytes:
@@ -224,9 +181,9 @@ def unpacked(data: memoryview, limit: int) -> bytes:
     Args:
         limit: Bytes that the result has at most.
     """
-    size, position = varint(data, 0)
+    size, position = varint(data, 0, len(data))
     if size > limit:
-        raise _Invalid(f"a block expands to {size} bytes")
+        raise ValueError(f"a block expands to {size} bytes")
     out = bytearray()
     while position < len(data):
         tag = data[position]
@@ -238,7 +195,7 @@ def unpacked(data: memoryview, limit: int) -> bytes:
                 length = int.from_bytes(data[position : position + extra], "little") + 1
                 position += extra
             if position + length > len(data):
-                raise _Invalid("a literal exceeds its block")
+                raise ValueError("a literal exceeds its block")
             out += data[position : position + length]
             position += length
         else:
@@ -250,11 +207,11 @@ def unpacked(data: memoryview, limit: int) -> bytes:
                 back = int.from_bytes(data[position : position + width], "little")
                 position += width
             if not 0 < back <= len(out):
-                raise _Invalid("a copy starts before its block")
+                raise ValueError("a copy starts before its block")
             pattern = bytes(out[-back:][:length])
             out += (pattern * (length // len(pattern) + 1))[:length]
         if len(out) > size:
-            raise _Invalid("a block is longer than it states")
+            raise ValueError("a block is longer than it states")
     if len(out) != size:
-        raise _Invalid("a block is shorter than it states")
+        raise ValueError("a block is shorter than it states")
     return bytes(out)

@@ -6,11 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from xdlc import ir
 from xdlc.converter import weights
 from xdlc.converter.protobuf_fields import Blobs
 from xdlc.converter.tensorflow.messages import dtype_name
-from xdlc.errors import ModelError, UnsupportedOp
+from xdlc.errors import UnsupportedOp, damaged
 from xdlc.options import spell
 
 LARGEST = 1 << 31
@@ -30,7 +32,6 @@ _VALUES = {
     "complex128": "dcomplex_val",
 }
 """Fields of TensorProto that hold the values of a type; ``int_val`` those of the others."""
-_DAMAGED = "get the file again: it is damaged"
 
 
 def numpy_dtype(name: str, where: str) -> Any:
@@ -39,8 +40,6 @@ def numpy_dtype(name: str, where: str) -> Any:
     Raises:
         UnsupportedOp: If no DLC holds elements of the type.
     """
-    import numpy as np
-
     plain = name[1:] if name.startswith("q") else name
     if plain == "bfloat16":
         import ml_dtypes
@@ -65,7 +64,7 @@ def shape_of(shape: Any, where: str) -> tuple[int | None, ...] | None:
         return None
     sizes = [dim.size for dim in shape.dim]
     if any(not -1 <= size < LARGEST for size in sizes) or len(sizes) > 254:
-        raise ModelError(f"the tensor has invalid dimensions {sizes[:8]}", where=where, fix=_DAMAGED)
+        raise damaged(f"the tensor has invalid dimensions {sizes[:8]}", where)
     return tuple(None if size == -1 else size for size in sizes)
 
 
@@ -77,7 +76,7 @@ def known_shape(shape: Any, where: str) -> tuple[int, ...]:
     """
     sizes = shape_of(shape, where)
     if sizes is None or None in sizes or math.prod(filter(None, sizes)) >= LARGEST * 8:
-        raise ModelError("the stored tensor has invalid dimensions", where=where, fix=_DAMAGED)
+        raise damaged("the stored tensor has invalid dimensions", where)
     return tuple(size for size in sizes if size is not None)
 
 
@@ -92,8 +91,6 @@ def tensor_data(tensor: Any, file: ir.MappedFile | None, blobs: Blobs | None, wh
         ModelError: If the data do not fit type and shape.
         UnsupportedOp: If the elements are strings, resources and the like.
     """
-    import numpy as np
-
     name = dtype_name(tensor.dtype)
     dtype, shape = numpy_dtype(name, where), known_shape(tensor.tensor_shape, where)
     found = blobs.find(tensor.tensor_content) if blobs is not None and tensor.tensor_content else None
@@ -101,21 +98,15 @@ def tensor_data(tensor: Any, file: ir.MappedFile | None, blobs: Blobs | None, wh
         return weights.mapped(file, *found, shape, dtype, where)
     count = math.prod(shape)
     if tensor.tensor_content:
-        if len(tensor.tensor_content) != count * dtype.itemsize:
-            raise ModelError(
-                f"the tensor has {len(tensor.tensor_content)} bytes of data, but {name}{list(shape)} needs "
-                f"{count * dtype.itemsize}",
-                where=where,
-                fix=_DAMAGED,
-            )
+        stated, nbytes = len(tensor.tensor_content), count * dtype.itemsize
+        if stated != nbytes:
+            raise damaged(f"the tensor has {stated} bytes, but {name}{list(shape)} needs {nbytes}", where)
         return ir.ArrayData(np.frombuffer(tensor.tensor_content, dtype.newbyteorder("<")).reshape(shape))
     if count * dtype.itemsize > REPEATED:
-        raise ModelError(f"the tensor has {count} elements, but too few values", where=where, fix=_DAMAGED)
+        raise damaged(f"the tensor has {count} elements, but too few values", where)
     values = _values(tensor, name, dtype)
     if values.size > count:
-        raise ModelError(
-            f"the tensor has {values.size} values for {count} elements", where=where, fix=_DAMAGED
-        )
+        raise damaged(f"the tensor has {values.size} values for {count} elements", where)
     if values.size <= 1:  # one value, or zeros
         value = values[0] if values.size else dtype.type(0)
         return ir.fill(ir.ArrayData(np.full((), value, dtype)), shape)
@@ -125,8 +116,6 @@ def tensor_data(tensor: Any, file: ir.MappedFile | None, blobs: Blobs | None, wh
 
 def _values(tensor: Any, name: str, dtype: Any) -> Any:
     """Return the typed list of a ``TensorProto``."""
-    import numpy as np
-
     elements: Sequence[Any] = getattr(tensor, _VALUES.get(name, "int_val"))
     if name in ("float16", "bfloat16"):
         return np.asarray(elements, np.int64).astype(np.uint16).view(dtype)

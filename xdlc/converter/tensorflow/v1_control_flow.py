@@ -9,19 +9,16 @@ nodes read values around them by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdlc import ir
-from xdlc.converter.session.node import GraphInput, Node, SourceGraph
+from xdlc.converter.session.node import GraphInput, Node, SourceGraph, upstream
+from xdlc.converter.tensorflow.content import DEPTH, broken
 from xdlc.errors import ModelError
 
-DEPTH = 64
-"""Conditionals and loops that may be inside each other at most."""
-FIX = "export or freeze the graph again"
 
-
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Frame:
     """A loop.
 
@@ -41,7 +38,7 @@ class Loops:
     """The loops of a graph."""
 
     def __init__(self, nodes: Sequence[Node], where: str) -> None:
-        self._nodes = {id(node): node for node in nodes}
+        self._nodes = dict.fromkeys(nodes)
         self._where = where
         self._made = {name: node for node in nodes for name in node.outputs}
         self._readers: dict[str, list[Node]] = {}
@@ -49,12 +46,12 @@ class Loops:
             for name in node.names:
                 self._readers.setdefault(name, []).append(node)
         self._frames: dict[str, _Frame] = {}
-        self._frame_of: dict[int, _Frame] = {}
+        self._frame_of: dict[Node, _Frame] = {}
         self._done: dict[str, bool] = {}
 
     def rebuilt(self) -> list[Node]:
         """Return the nodes with a While in place of each loop."""
-        for node in self._nodes.values():
+        for node in self._nodes:
             if node.type == "Enter":
                 name = str(node.attributes.get("frame_name", ""))
                 self._frames.setdefault(name, _Frame(name)).enters.append(node)
@@ -62,12 +59,12 @@ class Loops:
             self._find(frame)
         for frame in list(self._frames.values()):
             self._rebuild(frame, 0)
-        return list(self._nodes.values())
+        return list(self._nodes)
 
     def _find(self, frame: _Frame) -> None:
         """Find the nodes of a loop."""
         for enter in frame.enters:
-            self._frame_of[id(enter)] = frame
+            self._frame_of[enter] = frame
             for merge in self._readers.get(enter.outputs[0], ()):
                 if merge.type == "Merge" and merge not in frame.merges:
                     frame.merges.append(merge)
@@ -80,18 +77,18 @@ class Loops:
                 frame.switches.setdefault(merge.outputs[0], []).append(switch)
                 for reader in self._readers.get(switch.outputs[0], ()):
                     if reader.type == "Exit":
-                        self._frame_of[id(reader)] = frame
+                        self._frame_of[reader] = frame
         if frame.merges and frame.condition is None:
-            raise self._broken(frame)
+            raise self._incomplete(frame)
 
-    def _broken(self, frame: _Frame) -> ModelError:
-        return ModelError(f"the loop of frame {frame.name!r} is incomplete", where=self._where, fix=FIX)
+    def _incomplete(self, frame: _Frame) -> ModelError:
+        return broken(f"the loop of frame {frame.name!r} is incomplete", self._where)
 
     def _rebuild(self, frame: _Frame, depth: int) -> None:
         """Replace a loop by a While, after the loops inside it."""
         if frame.name in self._done:
             if not self._done[frame.name]:
-                raise self._broken(frame)
+                raise self._incomplete(frame)
             return
         if depth >= DEPTH:
             raise ModelError(
@@ -115,7 +112,7 @@ class Loops:
                 (nexts if maker is not None and maker.type == "NextIteration" else starts).append(name)
             enter = self._made.get(starts[0]) if len(starts) == 1 and len(nexts) == 1 else None
             if enter is None or enter.type != "Enter":
-                raise self._broken(frame)
+                raise self._incomplete(frame)
             initial.append(enter.names[0])
             following.append(self._made[nexts[0]].names[0])
             switches = frame.switches.get(merge.outputs[0], [])
@@ -141,7 +138,7 @@ class Loops:
             substitute(graph, {enter.outputs[0]: enter.names[0] for enter in frame.enters})
         outputs = [values[0] if values else "" for values in exits]
         for name in (name for values in exits for name in values):
-            self._nodes.pop(id(self._made[name]), None)
+            self._nodes.pop(self._made[name], None)
         loop = Node("While", initial, outputs, {"cond": cond, "body": body}, frame.name or "while")
         self._add(loop)
         for values in exits:
@@ -149,86 +146,52 @@ class Loops:
                 self._add(Node("Identity", [values[0]], [alias], {}, alias))
         for merge in frame.merges:
             for node in (merge, *frame.switches.get(merge.outputs[0], ())):
-                self._nodes.pop(id(node), None)
+                self._nodes.pop(node, None)
 
     def _enters(self, node: Node, frame: _Frame) -> bool:
         """Return whether a node is an Enter of a loop."""
-        return node.type == "Enter" and self._frame_of.get(id(node)) is frame
+        return node.type == "Enter" and self._frame_of.get(node) is frame
 
     def _add(self, node: Node) -> None:
-        self._nodes[id(node)] = node
+        self._nodes[node] = None
         self._made.update((name, node) for name in node.outputs)
 
-    def _inside(self, frame: _Frame, ends: Iterable[str], formals: Sequence[Sequence[str]]) -> list[_Frame]:
+    def _inside(self, frame: _Frame, ends: Sequence[str], formals: Sequence[Sequence[str]]) -> list[_Frame]:
         """Return the loops that the body or the condition of a loop contains."""
-        frames: dict[str, _Frame] = {}
         stop = {name for values in formals for name in values}
-        seen, pending = set[str](), list(ends)
-        while pending:
-            name = pending.pop()
-            node = self._made.get(name)
-            if name in seen or name in stop or node is None or node in frame.merges:
-                continue
-            seen.add(name)
-            inner = self._frame_of.get(id(node)) if node.type == "Exit" else None
-            if self._enters(node, frame):
-                continue
-            if inner is not None and inner is not frame:
-                if inner.name not in frames:
-                    frames[inner.name] = inner
-                    pending += [enter.names[0] for enter in inner.enters]
-                continue
-            pending += reads(node)
-        return list(frames.values())
+
+        def maker(name: str) -> Node | None:
+            node = None if name in stop else self._made.get(name)
+            return None if node is None or node in frame.merges or self._enters(node, frame) else node
+
+        exits = (self._frame_of.get(node) for node in upstream(ends, maker) if node.type == "Exit")
+        return [inner for inner in dict.fromkeys(exits) if inner is not None and inner is not frame]
 
     def _graph(
         self, frame: _Frame, formals: Sequence[str], same: Mapping[str, str], ends: Sequence[str]
     ) -> SourceGraph:
         """Return the graph from variables to values; loop invariants are captured."""
         starts = {*formals, *same}
-        order: list[Node] = []
+
+        def maker(name: str) -> Node | None:
+            node = None if name in starts else self._made.get(name)
+            return None if node is None or self._enters(node, frame) else node
+
+        order = upstream(ends, maker)
         readers: dict[str, list[Node]] = {}
-        seen, pending = set[int](), list(ends)
-        while pending:
-            name = pending.pop()
-            node = self._made.get(name)
-            if name in starts or node is None or id(node) in seen or self._enters(node, frame):
-                continue
-            seen.add(id(node))
-            order.append(node)
-            for read in reads(node):
+        for node in order:
+            for read in node.reads():
                 readers.setdefault(read, []).append(node)
-                pending.append(read)
-        inside, dependent = list(starts), dict[int, Node]()
+        inside, dependent = list(starts), set[Node]()
         while inside:
             for node in readers.get(inside.pop(), ()):
-                if id(node) not in dependent:
-                    dependent[id(node)] = node
+                if node not in dependent:
+                    dependent.add(node)
                     inside += node.outputs
-        nodes = [node for node in order if id(node) in dependent]
+        nodes = [node for node in order if node in dependent]
         nodes += [Node("Identity", [first], [alias], {}, alias) for alias, first in same.items()]
         inputs = [GraphInput(name, ir.dtype.FLOAT32) for name in formals]
         return SourceGraph(inputs, list(ends), nodes)
-
-
-def graphs_of(node: Node) -> list[SourceGraph]:
-    """Return the graphs inside a node."""
-    return [value for value in node.attributes.values() if isinstance(value, SourceGraph)]
-
-
-def all_graphs(node: Node) -> Iterator[SourceGraph]:
-    """Iterate over the sub-graphs of a node, including nested ones."""
-    for graph in graphs_of(node):
-        yield graph
-        for inner in graph.nodes:
-            yield from all_graphs(inner)
-
-
-def reads(node: Node) -> Iterator[str]:
-    """Iterate over the names that a node and the graphs inside it read."""
-    yield from node.names
-    for graph in graphs_of(node):
-        yield from graph.reads()
 
 
 def substitute(graph: SourceGraph, aliases: Mapping[str, str]) -> None:
@@ -241,28 +204,15 @@ def substitute(graph: SourceGraph, aliases: Mapping[str, str]) -> None:
             name = aliases[name]
         return name
 
-    pending, met = [graph], set[int]()
+    pending, met = [graph], set[Node]()
     while pending:
         each = pending.pop()
         each.outputs = [final(name) for name in each.outputs]
         for node in each.nodes:
-            if id(node) not in met:
-                met.add(id(node))
+            if node not in met:
+                met.add(node)
                 node.names = [final(name) for name in node.names]
-                pending += graphs_of(node)
-
-
-def prune(graph: SourceGraph) -> None:
-    """Remove the nodes that the outputs do not depend on."""
-    made = {name: node for node in graph.nodes for name in node.outputs if name}
-    needed: set[int] = set()
-    pending = list(graph.outputs)
-    while pending:
-        node = made.get(pending.pop())
-        if node is not None and id(node) not in needed:
-            needed.add(id(node))
-            pending += reads(node)
-    graph.nodes = [node for node in graph.nodes if id(node) in needed]
+                pending += node.graphs()
 
 
 Guard = tuple[str, int]
@@ -293,11 +243,11 @@ def rebuilt(
         return list(graph.nodes), list(graph.outputs)
     for node in graph.nodes:
         if len(node.names) < _INPUTS.get(node.type, 0):
-            raise ModelError(f"node {node.own_name!r} ({node.type}) has too few inputs", where=where, fix=FIX)
+            raise broken(f"node {node.own_name!r} ({node.type}) has too few inputs", where)
     nodes = Loops(graph.nodes, where).rebuilt()
     allowance = [MOVED]
-    graphs = [SourceGraph([], list(graph.outputs), nodes)]
-    graphs += [inner for node in nodes for inner in all_graphs(node)]
+    main = SourceGraph([], list(graph.outputs), nodes)
+    graphs = [main, *(inner for node in main.all_nodes() for inner in node.graphs())]
     for member in graphs:
         member.nodes = _Conditionals(member.nodes, anchor, where, allowance).rebuilt()
     aliases = {
@@ -307,10 +257,11 @@ def rebuilt(
         if node.type in ("Switch", "Enter") and node.names
         for output in node.outputs
     }
-    main = graphs[0]
     substitute(main, aliases)
     for member in graphs:
-        prune(member)
+        producers = {name: node for node in member.nodes for name in node.outputs if name}
+        needed = set(upstream(member.outputs, producers.get))
+        member.nodes = [node for node in member.nodes if node in needed]
     return list(main.nodes), list(main.outputs)
 
 
@@ -369,7 +320,7 @@ class _Conditionals:
         return name
 
     def _guard(self, node: Node) -> None:
-        given = list(reads(node))
+        given = list(node.reads())
         guards = frozenset[Guard]().union(*(self._of(name) for name in given)) if given else None
         if guards is not None and len(guards) > DEPTH:
             text = f"conditionals nest more than {DEPTH} levels deep"
@@ -418,34 +369,32 @@ class _Conditionals:
 
     def _branch(self, end: str, guard: Guard) -> SourceGraph:
         """Return the graph of values that exist on one side of a predicate only."""
-        nodes: dict[int, Node] = {}
-        pending = [end]
-        while pending:
-            name = pending.pop()
+
+        def maker(name: str) -> Node | None:
             node = self._made.get(name)
             while node is not None and node.type == "Switch":
                 name = node.names[0]
                 node = self._made.get(name)
-            if node is not None and id(node) not in nodes and guard in self._of(name):
-                nodes[id(node)] = node
-                pending += reads(node)
+            return node if guard in self._of(name) else None
+
+        nodes = upstream([end], maker)
         self._allowance[0] -= len(nodes)
         if self._allowance[0] < 0:
             text = f"the conditionals of the model expand to more than {MOVED} nodes"
             raise ModelError(text, where=self._where, fix="reduce the number of nested conditionals")
-        return SourceGraph([], [end], list(nodes.values()))
+        return SourceGraph([], [end], nodes)
 
 
 def _sorted(nodes: Sequence[Node], producers: Mapping[str, Node]) -> Iterator[Node]:
     """Iterate over nodes, producers first; cycles are cut at their first reader."""
-    seen: set[int] = set()
+    seen: set[Node] = set()
     for root in nodes:
         stack = [(root, False)]
         while stack:
             node, ready = stack.pop()
             if ready:
                 yield node
-            elif id(node) not in seen:
-                seen.add(id(node))
+            elif node not in seen:
+                seen.add(node)
                 stack.append((node, True))
-                stack += [(producers[name], False) for name in reads(node) if name in producers]
+                stack += [(producers[name], False) for name in node.reads() if name in producers]

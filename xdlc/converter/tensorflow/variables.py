@@ -123,23 +123,23 @@ class Variables:
             bound = functions.get(text(value.func.name)) if value is not None else None
             inputs = list(data_inputs(node))
             for name, number in zip(reversed(inputs), reversed(bound or []), strict=False):
-                for attribute in self._attributes(number):
-                    if text(attribute.name) == _VALUE and text(attribute.checkpoint_key) in self._bundle:  # type: ignore[operator]
-                        keys[port(name).node] = text(attribute.checkpoint_key)
+                if 0 <= number < len(self._objects.nodes):
+                    keys |= {port(name).node: key for key, _ in self._saved_keys(self._objects.nodes[number])}
         return keys
 
-    def _attributes(self, number: int) -> Iterator[Any]:
-        nodes = self._objects.nodes
-        if 0 <= number < len(nodes):
-            yield from nodes[number].attributes
+    def _saved_keys(self, saved_object: Any) -> Iterator[tuple[str, str]]:
+        """Iterate over the keys of an object's values in the checkpoint, and full names."""
+        for attribute in saved_object.attributes:
+            key = text(attribute.checkpoint_key)
+            if text(attribute.name) == _VALUE and self._bundle is not None and key in self._bundle:
+                yield key, text(attribute.full_name)
 
     @cached_property
     def _full_names(self) -> dict[str, list[str]]:
         keys: dict[str, list[str]] = {}
         for saved_object in self._objects.nodes if self._objects is not None else ():
-            for attribute in saved_object.attributes:
-                if text(attribute.name) == _VALUE and text(attribute.checkpoint_key) in self._bundle:  # type: ignore[operator]
-                    keys.setdefault(text(attribute.full_name), []).append(text(attribute.checkpoint_key))
+            for key, full_name in self._saved_keys(saved_object):
+                keys.setdefault(full_name, []).append(key)
         return keys
 
     @cached_property

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from xdlc.converter.session.node import GraphInput, Node, SourceGraph
+from xdlc.converter.session.node import GraphInput, SourceGraph, upstream
 from xdlc.converter.tflite.file import TfliteFile
 from xdlc.converter.tflite.tensors import TensorInfo
 from xdlc.errors import UsageError, nearest_names
@@ -110,23 +110,12 @@ def cut(
         for name in dict.fromkeys(names)
         if name not in input_names
     ]
-    needed = _needed(nodes, ends or graph.outputs)
-    nodes = [node for node in nodes if not node.outputs or not needed.isdisjoint(node.outputs)]
-    kept = [entry for entry in graph.inputs if entry.name in needed or entry.name in names]
+    producers = {name: node for node in nodes for name in node.outputs if name}
+    needed = set(upstream(ends or graph.outputs, producers.get))
+    nodes = [node for node in nodes if not node.outputs or node in needed]
+    read = {*names, *(ends or graph.outputs), *(name for node in needed for name in node.names)}
+    kept = [entry for entry in graph.inputs if entry.name in read]
     return replace(graph, inputs=[*kept, *new_inputs], nodes=nodes)
-
-
-def _needed(nodes: Sequence[Node], ends: Sequence[str]) -> set[str]:
-    """Return the names of the values that outputs depend on."""
-    makers = {name: node for node in nodes for name in node.outputs if name}
-    needed: set[str] = set()
-    pending = list(ends)
-    while pending:
-        name = pending.pop()
-        if name not in needed:
-            needed.add(name)
-            pending += makers[name].names if name in makers else ()
-    return needed
 
 
 def open_dimensions(

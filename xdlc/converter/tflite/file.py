@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from xdlc.converter.tflite.tensors import (
     reals,
     unpacked,
 )
-from xdlc.errors import ContainerError, ModelError, UnsupportedOp
+from xdlc.errors import ContainerError, ModelError, UnsupportedOp, damaged
 from xdlc.schema._generated import tflite as schema
 from xdlc.schema.table import Table
 
@@ -95,6 +95,14 @@ def options_of(name: str) -> type[Table] | None:
     return _ODD.get(name) or _BY_NAME.get(_plain(name))
 
 
+@cache
+def defaults_of(name: str) -> Mapping[str, Any]:
+    """Return the values of the options that an operator omits."""
+    table = options_of(name)
+    fields = () if table is None else table.FIELDS
+    return {field.name: field.default for field in fields if field.default is not None}
+
+
 _FLOAT32 = 0
 _UNSET = 1
 """Offset of a buffer up to which it is not set (TFLite schema)."""
@@ -133,7 +141,7 @@ class TfliteFile:
 
     def damaged(self, problem: str) -> ModelError:
         """Return the error for a file that breaks the format's rules."""
-        return ModelError(problem, where=str(self.path), fix="get the file again: it is damaged")
+        return damaged(problem, str(self.path))
 
     @property
     def nbytes(self) -> int:
@@ -226,16 +234,8 @@ class TfliteFile:
     def _tensor(self, index: int, name: str, table: Any, where: str) -> TensorInfo:
         shape = tuple(table.shape or ())
         signature = tuple(table.shape_signature or ()) or shape
-        if (
-            len(signature) != len(shape)
-            or any(dim < -1 for dim in signature)
-            or any(dim < 0 for dim in shape)
-        ):
-            raise ModelError(
-                f"the tensor has shape {list(shape)} and shape signature {list(signature)}",
-                where=where,
-                fix="get the file again: it is damaged",
-            )
+        if len(signature) != len(shape) or min(signature, default=0) < -1 or min(shape, default=0) < 0:
+            raise damaged(f"the tensor has shape {list(shape)} and shape signature {list(signature)}", where)
         quantization = read_quantization(table.quantization, shape, where)
         stated = table.name or ""
         self.index(table.buffer, "buffer", self.model.buffers or ())
@@ -311,13 +311,6 @@ class TfliteFile:
         buffers: Sequence[Any] = self.model.buffers or ()
         buffer = buffers[tensor.buffer]
         if buffer.offset > _UNSET:
-            if buffer.offset + buffer.size > self._file.size:
-                raise ModelError(
-                    f"the tensor needs bytes {buffer.offset} to {buffer.offset + buffer.size} "
-                    f"of a file of {self._file.size}",
-                    where=tensor.where,
-                    fix="get the file again: it is truncated",
-                )
             return self._file, buffer.offset, buffer.size
         if not tensor.buffer or not buffer.data:
             return None

@@ -1,8 +1,9 @@
-"""TensorFlow operators inside TFLite files, by TensorFlow's importer."""
+"""TensorFlow's handlers for operators inside TFLite files."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdlc.converter.operators.dispatch import Operators
@@ -10,12 +11,14 @@ from xdlc.converter.operators.registry import Handler
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.messages import message
 from xdlc.converter.tensorflow.nodes import attribute_messages, attributes
-from xdlc.converter.tensorflow.registry import handler
+from xdlc.converter.tensorflow.registry import applied, handler
 from xdlc.converter.tensorflow.tensors import tensor_data
+from xdlc.converter.values import Value
 from xdlc.errors import ModelError, UnsupportedOp
 
 FLEX = "Flex"
 """Prefix of the names of custom operators that are TensorFlow's."""
+Inputs = Callable[[Node, Operators], "Sequence[Value | None]"]
 
 
 def node_attributes(data: Any, where: str) -> dict[str, Any]:
@@ -28,12 +31,9 @@ def node_attributes(data: Any, where: str) -> dict[str, Any]:
         ModelError: If it is another message.
         UnsupportedOp: If an attribute is a function.
     """
-    from google.protobuf.message import DecodeError
-
-    node_def = message("NodeDef")
     try:
-        node_def.ParseFromString(data.encode() if isinstance(data, str) else data)
-    except (DecodeError, TypeError) as error:
+        node_def = message("NodeDef", data.encode() if isinstance(data, str) else data)
+    except (TypeError, ValueError) as error:
         fix = "get the file again: it is damaged"
         raise ModelError("the options of the operator are not a NodeDef", where=where, fix=fix) from error
 
@@ -52,12 +52,23 @@ def node_attributes(data: Any, where: str) -> dict[str, Any]:
 def handler_of(type: str) -> Handler | None:
     """Return the handler of a TensorFlow operator named as in TFLite, or None."""
     name = type.removeprefix(FLEX)
-    tensorflow_handler = handler.find("", name) if name != type else None
-    if tensorflow_handler is None:
-        return None
-    function = tensorflow_handler.function
+    return renamed(name) if name != type and handler.find("", name) else None
 
+
+def renamed(type: str, inputs: Inputs | None = None, /, **options: Callable[[Node], Any]) -> Handler:
+    """Return TensorFlow's handler of an operator, for nodes in other words.
+
+    Args:
+        type: Name of the operator in TensorFlow.
+        inputs: Returns its inputs; default: those of the node.
+        options: Each returns the attribute of this name; other options have the attributes' names.
+    """
+    tensorflow = handler.all()["", type]
+
+    @functools.wraps(tensorflow.function)
     def handle(node: Node, g: Operators) -> Any:
-        return function(replace(node, type=name), g)
+        stated = {name: option(node) for name, option in options.items()}
+        operands = node.inputs if inputs is None else inputs(node, g)
+        return applied(node, g, type, operands, **stated)
 
-    return tensorflow_handler._replace(function=handle)
+    return tensorflow._replace(function=handle)

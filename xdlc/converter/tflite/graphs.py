@@ -11,7 +11,7 @@ import numpy as np
 from xdlc import ir
 from xdlc.converter.session.context import DEPTH, UNROLLED_NODES, Source
 from xdlc.converter.session.node import GraphInput, Node, SourceGraph
-from xdlc.converter.tflite.file import NAMES, TfliteFile, options_of
+from xdlc.converter.tflite.file import NAMES, TfliteFile, defaults_of, options_of
 from xdlc.converter.tflite.flex import FLEX, node_attributes
 from xdlc.converter.tflite.flexbuffers import decoded
 from xdlc.converter.tflite.tensors import DTYPES, TensorInfo
@@ -119,8 +119,9 @@ class Graphs:
         attributes, size = self._attributes(type, table, position)
         name = outputs[0].name if outputs else f"{type}_{position}"
         names = ["" if entry is None else entry.name for entry in inputs]
-        node = Node(type, names, [entry.name for entry in outputs], attributes, name, message=message)
-        return node, size
+        written = [entry.name for entry in outputs]
+        defaults = defaults_of(type)
+        return Node(type, names, written, attributes, name, message=message, defaults=defaults), size
 
     def _attributes(self, type: str, table: Any, position: int) -> tuple[dict[str, Any], int]:
         """Return an operator's options that differ from defaults, and their node count."""

@@ -1,31 +1,34 @@
 """Quantized TFLite values as float values of encodings that HTP supports.
 
-Between operators stand the integers of the source.  Around each operator they are dequantized and its result
-is quantized: ``fold_quantize_dequantize`` makes operations on fixed point of that.  HTP's operations take
-unsigned activations where their signed ones are listed for some operations only, so signed integers of 8
-and 16 bits are shifted: q + 128 with zero point + 128 denotes the same number.  The integers as the source
-has them remain where something reads them as such, and at the inputs and outputs of the graph.
+Handlers compute on floats, which may stand for fixed-point tensors (``converter.fixed_point``); results are
+rounded to the encodings of their tensors.  The integers of the source remain where something reads them as
+such, and at the inputs and outputs of the graph.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from xdlc import ir
+from xdlc.converter import fixed_point
+from xdlc.converter.fixed_point import FIXED
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tflite.tensors import Quantization, TensorInfo, reals
-from xdlc.converter.values import Value
+from xdlc.converter.values import SequenceValue, StoredValue, Value
 from xdlc.errors import ModelError, UnsupportedOp
-from xdlc.ir import Op, Tensor
+from xdlc.ir import AxisScaleOffset, BlockScaleOffset, Op, ScaleOffset, Tensor
+from xdlc.ir.derived_data import StaticEncoding
+from xdlc.ir.dtype import INT8, INT16, UINT8
+from xdlc.ir.encoding import floats, integers
+from xdlc.passes._static_fixed_point import Form
 
-_UNSIGNED: dict[np.dtype[Any], np.dtype[Any]] = {
-    np.dtype(np.int8): np.dtype(np.uint8),
-    np.dtype(np.int16): np.dtype(np.uint16),
-}
+_FIXED = {dtype.numpy: FIXED[dtype] for dtype in (INT8, UINT8, INT16)}
+"""Fixed-point types of the tensors that operators compute, by type."""
 _STORED = (np.int8, np.uint8, np.int16, np.int32)
 _INT8 = 9
 _HYBRID = (
@@ -57,21 +60,53 @@ def is_implied(given: Quantization, dtype: np.dtype[Any], low: float, high: floa
 
 
 def real_value(g: Operators, value: Value, tensor: TensorInfo) -> Value:
-    """Return the float values of a quantized tensor; other values as is."""
+    """Return the float values of a quantized tensor; other values as is.
+
+    They may stand for a fixed-point tensor (``converter.fixed_point``).
+    """
     quantization = tensor.quantization
     if quantization is None or not value.dtype.is_integer:
         return value
-    if value.is_static or tensor.dtype not in _UNSIGNED or quantization.scales.size > 1:
+    if isinstance(value, StoredValue) and value.source is quantization:
+        return value.real
+    form = None if value.is_static else _form(tensor)
+    if form is None:
         return _dequantized(g, value, quantization, tensor.dtype)
-    shifted = _shifted(g, value)
-    return shifted or rounded_value(
-        g, _dequantized(g, value, quantization, tensor.dtype), quantization, tensor.dtype
-    )
+    return fixed_point.real(g.builder, value, form)
+
+
+def restored_value(g: Operators, value: Value, tensor: TensorInfo) -> Value:
+    """Return the values of ``real_value`` as floats that the graph has."""
+    return fixed_point.restored(g.builder, real_value(g, value, tensor))
+
+
+def stored_values(
+    g: Operators, values: Sequence[Value], tensors: Sequence[TensorInfo], start: Op | None
+) -> list[Value]:
+    """Return the stored integers of the results of a node; other values as is.
+
+    Args:
+        start: The last op before those of the node, which may compute in fixed point.
+    """
+    b = g.builder
+    forms = [_rounding(value, tensor) for value, tensor in zip(values, tensors, strict=False)]
+    fixed_point.settle(b, start, values, [tensor.name for tensor in tensors], forms)
+    return [
+        _plain(g, value, tensor) if form is None else fixed_point.stored(b, value, form, tensor.quantization)
+        for value, tensor, form in zip(values, tensors, forms, strict=False)
+    ]
 
 
 def stored_value(g: Operators, value: Value, tensor: TensorInfo) -> Value:
     """Return the stored integers of a quantized tensor; other values as is."""
-    quantization = tensor.quantization
+    return stored_values(g, [value], [tensor], g.builder.graph.last)[0]
+
+
+def _plain(g: Operators, value: Value, tensor: TensorInfo) -> Value:
+    """Return what no fixed-point tensor stores, rounded if its tensor is quantized."""
+    if isinstance(value, SequenceValue):  # complex numbers
+        return value
+    value, quantization = fixed_point.restored(g.builder, value), tensor.quantization
     if quantization is None or not value.dtype.is_float or not is_stored(tensor):
         return value
     if quantization.scales.size > 1:
@@ -79,17 +114,30 @@ def stored_value(g: Operators, value: Value, tensor: TensorInfo) -> Value:
             f"the operator rounds the result to {quantization.scales.size} scales; QNN rounds to one scale",
             fix="convert the model with one scale for each activation",
         )
-    if tensor.dtype == np.int32:
-        steps = g("Round", [g("Div", [value, g.builder.const(quantization.scales.reshape(()))])])
-        steps, zero = (
-            g("Cast", [steps], to=6),
-            g.builder.const(_zeros(quantization, tensor.dtype).reshape(())),
-        )
-        return g("Add", [steps, zero]) if quantization.zero_points.any() else steps
-    _name(g, value.tensor, tensor.name)
-    if tensor.dtype in _UNSIGNED:
-        value = rounded_value(g, value, quantization, tensor.dtype)
-    return _quantized(g, value, quantization, tensor.dtype)
+    scale = g.builder.const(quantization.scales.reshape(()))
+    zero = g.builder.const(_zeros(quantization, tensor.dtype).reshape(()))
+    if tensor.dtype != np.int32:
+        return g("QuantizeLinear", [value, scale, zero])
+    steps = g("Cast", [g("Round", [g("Div", [value, scale])])], to=6)
+    return g("Add", [steps, zero]) if quantization.zero_points.any() else steps
+
+
+def _rounding(value: Value, tensor: TensorInfo) -> Form | None:
+    """Return the form that a tensor rounds computed floats to, or None."""
+    form = _form(tensor)
+    return None if form is None or value.is_static or value.dtype.is_integer else form
+
+
+def _form(tensor: TensorInfo) -> Form | None:
+    """Return the storage type and encoding of a computed tensor of one scale, or None."""
+    quantization = tensor.quantization
+    if quantization is None or quantization.scales.size > 1:
+        return None
+    dtype = tensor.dtype
+    if dtype not in _FIXED:
+        return None
+    zero = int(_zeros(quantization, dtype).reshape(()))
+    return _FIXED[dtype], ScaleOffset(float(quantization.scales.reshape(())), -zero)
 
 
 def signed_weights(node: Node, value: Value, tensor: TensorInfo) -> tuple[Value, TensorInfo]:
@@ -97,33 +145,15 @@ def signed_weights(node: Node, value: Value, tensor: TensorInfo) -> tuple[Value,
 
     Models of 2018 state the symmetric int8 weights of float operators as uint8 (LiteRT's hybrid kernels).
     """
-    given, data = tensor.quantization, value.tensor.data
-    hybrid = node.type in _HYBRID and node.message.outputs[0].dtype == np.float32
-    if data is None or given is None or not hybrid or tensor.dtype != np.uint8 or given.zero_points.any():
+    given = tensor.quantization
+    if given is None or not value.is_static or tensor.dtype != np.uint8 or given.zero_points.any():
+        return value, tensor
+    data = value.tensor.data
+    if data is None or node.type not in _HYBRID or node.message.outputs[0].dtype != np.float32:
         return value, tensor
     signed = data.transform(lambda array: array.view(np.int8), dtype=np.int8)
     made = Tensor(value.tensor.name, value.tensor.shape, ir.dtype.INT8, data=signed, role=ir.Role.STATIC)
     return Value(made, value.order, ranked=value.ranked), replace(tensor, type=_INT8)
-
-
-def _name(g: Operators, made: Tensor, name: str) -> None:
-    """Name the float tensor that the node computed and that becomes fixed point."""
-    op, graph = made.producer, g.builder.graph
-    if op is not None and op.origin.nodes[-1:] == (g.builder.node,) and name not in graph.tensors:
-        graph.rename(made, name)
-
-
-def rounded_value(g: Operators, value: Value, quantization: Quantization, dtype: np.dtype[Any]) -> Value:
-    """Return float values that are rounded to unsigned integers on the way."""
-    unsigned = _UNSIGNED[dtype]
-    shifted = Quantization(quantization.scales, quantization.zero_points - np.iinfo(dtype).min)
-    return _dequantized(g, _quantized(g, value, shifted, unsigned), shifted, unsigned)
-
-
-def _quantized(g: Operators, value: Value, quantization: Quantization, dtype: np.dtype[Any]) -> Value:
-    scale = g.builder.const(quantization.scales.reshape(()))
-    zero = g.builder.const(_zeros(quantization, dtype).reshape(()))
-    return g("QuantizeLinear", [value, scale, zero])
 
 
 def _zeros(quantization: Quantization, dtype: np.dtype[Any]) -> Any:
@@ -142,6 +172,9 @@ def _dequantized(g: Operators, value: Value, quantization: Quantization, dtype: 
         if array.size and not limits.min <= array.min() <= array.max() <= limits.max:
             return g.builder.const(reals(array, quantization), value.tensor.name)
         value, dtype = g("Cast", [value], to=6), np.dtype(np.int32)
+    stored = FIXED.get(value.dtype) if value.is_static else None
+    if stored is not None:
+        return fixed_point.constant(g.builder, value, stored, _encoding(value, quantization, dtype))
     parameters: list[Any] = [quantization.scales, _zeros(quantization, dtype)]
     if quantization.scales.size == 1:
         parameters = [entry.reshape(()) for entry in parameters]
@@ -150,30 +183,13 @@ def _dequantized(g: Operators, value: Value, quantization: Quantization, dtype: 
     return g("DequantizeLinear", [value, *constants], axis=quantization.axis, **blocks)
 
 
-def _shifted(g: Operators, value: Value) -> Value | None:
-    """Return the float values from which unsigned integers were computed."""
-    maker = _made(_made(value.tensor, "Reinterpret"), "Quantize")
-    if maker is None:
-        maker = value.tensor
-        for type in ("Reinterpret", "Dequantize", "Quantize", "Dequantize"):
-            maker = _used(g, maker, type)
-    elif _made(maker, "Dequantize") is None:
-        return None
-    return None if maker is None else Value(maker, value.order, ranked=value.ranked)
-
-
-def _made(tensor: Tensor | None, type: str) -> Tensor | None:
-    """Return the input of a tensor's producer, if that has the given type."""
-    op = tensor.producer if tensor is not None else None
-    return op.inputs[0] if op is not None and _is(op, type) else None
-
-
-def _used(g: Operators, tensor: Tensor | None, type: str) -> Tensor | None:
-    """Return the output of a tensor's consumer, if that has the given type."""
-    readers = g.builder.graph.consumers(tensor) if tensor is not None else ()
-    return next((op.outputs[0] for op in readers if _is(op, type)), None)
-
-
-def _is(op: Op, type: str) -> bool:
-    package = ir.HOST_PACKAGE if type == "Reinterpret" else ir.NATIVE_PACKAGE
-    return (op.type, op.package) == (type, package)
+def _encoding(value: Value, quantization: Quantization, dtype: np.dtype[Any]) -> StaticEncoding:
+    """Return the encoding of static integers."""
+    scales, offsets = quantization.scales, -_zeros(quantization, dtype).astype(np.int64)
+    if scales.size == 1:
+        return ScaleOffset(float(scales.reshape(())), int(offsets.reshape(())))
+    if not quantization.block_size:
+        axis = value.axis(quantization.axis)
+        return AxisScaleOffset(axis, tuple(scales.tolist()), tuple(offsets.tolist()))
+    block = tuple(quantization.block_size if axis == quantization.axis else 1 for axis in range(value.rank))
+    return BlockScaleOffset(block, floats(scales.reshape(-1)), integers(offsets.reshape(-1)))

@@ -14,8 +14,8 @@ from xdlc.converter.tflite.registry import handler
 from xdlc.converter.tflite.tensors import OTHERS, TensorInfo
 from xdlc.converter.tflite.variables import with_states
 from xdlc.converter.udo.nodes import Declarations
-from xdlc.converter.udo.output_inference import Declared
 from xdlc.converter.values import Dims
+from xdlc.opdefs.source_match import Declared
 
 
 class DeclaredTensors(Declarations):

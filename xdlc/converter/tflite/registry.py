@@ -6,14 +6,14 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from xdlc.converter.nhwc.elementwise import clipped
+from xdlc.converter.functions.elementwise import clipped
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.operators.registry import F, Handler, HandlerFunction, Handlers
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import SOURCE
 from xdlc.converter.tflite import flex
 from xdlc.converter.tflite.graphs import Operator
-from xdlc.converter.tflite.quantized import is_implied, is_stored, real_value, signed_weights, stored_value
+from xdlc.converter.tflite.quantized import is_implied, is_stored, real_value, signed_weights, stored_values
 from xdlc.converter.tflite.tensors import TensorInfo
 from xdlc.converter.values import SequenceValue, Value
 from xdlc.ir import DType
@@ -33,9 +33,9 @@ _PARTWISE = frozenset(
 class TfliteHandlers(Handlers):
     """Handlers of TFLite operators.
 
-    A handler gets float values for quantized tensors and returns float values; around it, quantized inputs
-    are dequantized, the fused activation is applied to the first output, and outputs are quantized.
-    ``fold_quantize_dequantize`` makes operations on fixed point of that.
+    A handler gets float values for quantized tensors and returns float values.  The floats may stand for
+    fixed-point tensors, on which its operations compute then (``converter.fixed_point``).  Then the fused
+    activation is applied to the first output, and outputs are rounded.
     """
 
     def __call__(
@@ -79,12 +79,13 @@ def _wrapped(function: HandlerFunction) -> HandlerFunction:
             value if value is None or info is None else real_value(g, *signed_weights(node, value, info))
             for value, info in zip(node.inputs, operator.inputs, strict=True)
         ]
+        start = g.builder.graph.last
         made = cast("Value | Sequence[Value]", function(node, g))
         results = [made] if isinstance(made, Value) else list(made)
         activation = node.attr("fused_activation_function", 0)
         if activation and results:
             results[0] = activated(node, g, results[0], activation, operator.outputs[0])
-        return [stored_value(g, value, info) for value, info in zip(results, operator.outputs, strict=False)]
+        return stored_values(g, results, operator.outputs, start)
 
     return handle
 
@@ -131,7 +132,13 @@ def activated(node: Node, g: Operators, value: Value, activation: int, tensor: T
     return clipped(g, value, low, high)
 
 
-handler = TfliteHandlers("xdlc.converter.tflite.ops")
+_RESTATING = """
+asymmetric_quantize_inputs depth_multiplier idx_out_type in_data_type out_data_type output_type
+pot_scale_int16 quantized_bias_type unused0 unused1 validate_indices
+"""
+"""Options that restate types or shapes, or choose a kernel of LiteRT."""
+
+handler = TfliteHandlers("xdlc.converter.tflite.ops", _RESTATING.split())
 
 
 def dtype_of(node: Node, output: int = 0) -> DType:
@@ -148,20 +155,3 @@ def stated_dims(node: Node) -> Sequence[int] | None:
     """Return the first output's shape that the file states; None if open."""
     tensor = node.message.outputs[0]
     return None if -1 in tensor.signature else tensor.shape
-
-
-def padding_of(node: Node) -> str:
-    """Return the padding of a window.
-
-    Raises:
-        ModelError: If the schema has no such padding.
-    """
-    given = node.attr("padding", 0)
-    if given not in (0, 1):
-        raise node.invalid(f"padding {given} is unknown")
-    return ("SAME", "VALID")[given]
-
-
-def sizes_of(node: Node, pattern: str, axes: str = "hw", default: int = 0) -> list[int]:
-    """Return options by axis: ``stride_h`` and ``stride_w`` for ``stride_%s``."""
-    return [node.attr(pattern % axis, default) for axis in axes]

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
-from xdlc.errors import ModelError, UnsupportedOp
+from xdlc.errors import ModelError, UnsupportedOp, damaged
 from xdlc.ir import DType
 from xdlc.ir.dtype import from_numpy
 
@@ -92,11 +92,7 @@ def layout(table: Any, shape: Sequence[int], where: str) -> Layout:
 
     def check(fits: bool, problem: str) -> None:
         if not fits:
-            raise ModelError(
-                f"the sparse form of the tensor has {problem}",
-                where=where,
-                fix="get the file again: it is damaged",
-            )
+            raise damaged(f"the sparse form of the tensor has {problem}", where)
 
     order, blocks = list(table.traversal_order or ()), list(table.block_map or ())
     metadata = list(table.dim_metadata or ())
@@ -236,11 +232,7 @@ class TensorInfo:
                 code="XD405",
             )
         if dtype is None:
-            raise ModelError(
-                f"the tensor has type {self.type}, which TFLite does not define",
-                where=self.where,
-                fix="get the file again: it is damaged",
-            )
+            raise damaged(f"the tensor has type {self.type}, which TFLite does not define", self.where)
         return dtype
 
     @property

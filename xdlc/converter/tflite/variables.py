@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,6 @@ import numpy as np
 
 from xdlc import ir
 from xdlc.converter.session.node import GraphInput, GraphState, Node, SourceGraph
-from xdlc.converter.tflite.graphs import Operator
 from xdlc.converter.tflite.tensors import TensorInfo
 from xdlc.errors import ModelError, UnsupportedOp
 
@@ -42,13 +41,9 @@ def with_states(graph: SourceGraph, where: str) -> SourceGraph:
         UnsupportedOp: If its value at the start is computed, or too large to be stated.
     """
     for node in graph.nodes:
-        for inner in _graphs(node):
+        for inner in node.graphs():
             _reset(inner)
     return _Variables(graph, where).bound()
-
-
-def _graphs(node: Node) -> Iterable[SourceGraph]:
-    return (value for value in node.attributes.values() if isinstance(value, SourceGraph))
 
 
 def _reset(graph: SourceGraph) -> None:
@@ -56,23 +51,28 @@ def _reset(graph: SourceGraph) -> None:
     made = {name for node in graph.nodes for name in node.outputs} | {each.name for each in graph.inputs}
     zeros: dict[str, ir.TensorData] = {}
     for node in graph.nodes:
-        for tensor in _inputs(node):
+        for tensor in filter(None, node.message.inputs):
             if tensor.is_variable and tensor.name not in made and tensor.name not in graph.constants:
                 zeros[tensor.name] = ir.ArrayData(np.zeros(tensor.shape, tensor.dtype))
-        for inner in _graphs(node):
+        for inner in node.graphs():
             _reset(inner)
     graph.constants = {**graph.constants, **zeros}
 
 
-def _variable(node: Node) -> str:
-    """Return the name of the variable of a handle."""
-    parts = (node.attributes.get("container"), node.attributes.get("shared_name"))
-    return "/".join(part for part in parts if part) or node.outputs[0]
+def _handles(graph: SourceGraph) -> dict[str, str]:
+    """Return the variables of a graph's handles."""
+    names = {}
+    for node in graph.nodes:
+        if node.type == "VAR_HANDLE" and node.outputs:
+            parts = (node.attributes.get("container"), node.attributes.get("shared_name"))
+            names[node.outputs[0]] = "/".join(filter(None, parts)) or node.outputs[0]
+    return names
 
 
-def _inputs(node: Node) -> list[TensorInfo]:
-    operator = node.message
-    return [tensor for tensor in operator.inputs if tensor] if isinstance(operator, Operator) else []
+def _assigned(node: Node, handles: Mapping[str, str]) -> str | None:
+    """Return the variable that a node assigns to, if any."""
+    is_assigning = node.type == "ASSIGN_VARIABLE" and len(node.names) > 1
+    return handles.get(node.names[0]) if is_assigning else None
 
 
 class _Variables:
@@ -84,18 +84,16 @@ class _Variables:
         self._inputs: list[GraphInput] = []
         self._current: dict[str, str] = {}
         self._start: dict[str, ir.TensorData] = {}
-        self._handles: dict[str, str] = {}
-        self._assigned: set[str] = set()
+        self._handles = _handles(graph)
+        self._assigned = {_assigned(node, self._handles) for node in graph.nodes}
         self._constants: dict[str, ir.TensorData] = dict(graph.constants)
 
     def bound(self) -> SourceGraph:
         """Return the graph with the variables bound."""
         graph, nodes = self._graph, list[Node]()
         for node in graph.nodes:
-            self._declare(node)
-        for node in graph.nodes:
-            if node.type == "ASSIGN_VARIABLE" and node.names and node.names[0] in self._handles:
-                self._assigned.add(self._handles[node.names[0]])
+            for inner in node.graphs() if node.type == "CALL_ONCE" else ():
+                self._initialize(inner)
         made = {name for node in graph.nodes for name in node.outputs} | {each.name for each in graph.inputs}
         for node in graph.nodes:
             nodes.append(self._bound(node, made))
@@ -108,48 +106,37 @@ class _Variables:
             [*graph.inputs, *self._inputs], graph.outputs, nodes, self._constants, [*graph.states, *states]
         )
 
-    def _declare(self, node: Node) -> None:
-        """Read a handle of a variable, or the values that variables have at the start."""
-        if node.type == "VAR_HANDLE" and node.outputs:
-            self._handles[node.outputs[0]] = _variable(node)
-        elif node.type == "CALL_ONCE":
-            for inner in _graphs(node):
-                self._initialize(inner)
-
     def _initialize(self, graph: SourceGraph) -> None:
-        handles: dict[str, str] = {}
+        handles = _handles(graph)
         for node in graph.nodes:
-            if node.type == "VAR_HANDLE" and node.outputs:
-                handles[node.outputs[0]] = _variable(node)
-            elif node.type == "ASSIGN_VARIABLE" and len(node.names) > 1 and node.names[0] in handles:
-                value = graph.constants.get(node.names[1])
-                if value is None:
-                    raise UnsupportedOp(
-                        f"variable {handles[node.names[0]]!r} has a computed initial value",
-                        where=self._where,
-                        fix="initialize the variable with a constant",
-                    )
-                self._start[handles[node.names[0]]] = value
+            name = _assigned(node, handles)
+            if name is None:
+                continue
+            value = graph.constants.get(node.names[1])
+            if value is None:
+                raise UnsupportedOp(
+                    f"variable {name!r} has a computed initial value",
+                    where=self._where,
+                    fix="initialize the variable with a constant",
+                )
+            self._start[name] = value
 
     def _bound(self, node: Node, computed: set[str]) -> Node:
         """Return a node with the current values of the variables that it reads and writes."""
         if node.type == "READ_VARIABLE" and node.names and node.outputs and node.names[0] in self._handles:
             info = node.message.outputs[0]
             return replace(node, names=[self._value(self._handles[node.names[0]], info)])
-        if node.type == "ASSIGN_VARIABLE" and len(node.names) > 1 and node.names[0] in self._handles:
-            name = self._handles[node.names[0]]
+        name = _assigned(node, self._handles)
+        if name is not None:
             self._value(name, node.message.inputs[1])
             self._current[name] = node.names[1]
             return node
         changed = STATES.get(node.type, ())
         names, outputs, infos = list(node.names), list(node.outputs), list[TensorInfo]()
-        for position, tensor in enumerate(node.message.inputs if isinstance(node.message, Operator) else ()):
-            if (
-                tensor is None
-                or not tensor.is_variable
-                or tensor.name in computed
-                or tensor.name in self._constants
-            ):
+        for position, tensor in enumerate(node.message.inputs):
+            if tensor is None or not tensor.is_variable:
+                continue
+            if tensor.name in computed or tensor.name in self._constants:
                 continue
             names[position] = self._value(tensor.name, tensor, is_changed=True)
             if position in changed:

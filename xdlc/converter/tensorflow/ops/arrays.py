@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from xdlc import ir
-from xdlc.converter.nhwc import blocks, diagonals, gathering, scatter, shapes, slicing
-from xdlc.converter.nhwc.shapes import (
+from xdlc.converter.functions import blocks, diagonals, gathering, scatter, shapes, slicing
+from xdlc.converter.functions.shapes import (
     axis_of,
     cast,
     ints,
@@ -17,6 +17,7 @@ from xdlc.converter.nhwc.shapes import (
     reshape,
     vector,
 )
+from xdlc.converter.functions.terms import Term
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.registry import dtype_of, handler
@@ -32,7 +33,6 @@ _FORMULAS: dict[str, Callable[..., Value]] = {
     "DiagPart": diagonals.tensor_diagonal_part,
     "ExpandDims": shapes.with_axes,
     "Fill": shapes.filled,
-    "GatherNd": gathering.gather_nd,
     "MatrixDiag": diagonals.matrix_diagonals,
     "Slice": slicing.sliced,
     "SparseToDense": scatter.sparse_to_dense,
@@ -42,7 +42,7 @@ _FORMULAS: dict[str, Callable[..., Value]] = {
 }
 
 
-@handler(*_FORMULAS, ignores=("bad_indices_policy", "index_type", "validate_indices"))
+@handler(*_FORMULAS, ignores=("index_type", "validate_indices"))
 def _formula(node: Node, g: Operators, *values: Value) -> Value:
     return _FORMULAS[node.type](g, *values)
 
@@ -82,7 +82,7 @@ def _rank(node: Node, g: Operators, x: Value) -> Value:
 @handler("Range")
 def _range(node: Node, g: Operators, start: Value, stop: Value, step: Value) -> Value:
     bounds = [reshape(g, value, ()) for value in (start, stop, step)]
-    if all(bound.is_static for bound in bounds) and not bounds[2].numpy():
+    if bounds[2].is_static and not bounds[2].numpy():
         raise node.invalid("the step of a range is 0")
     return g("Range", bounds)
 
@@ -92,7 +92,7 @@ def _linspace(node: Node, g: Operators, start: Value, stop: Value, count: Value)
     steps = int(known(count, "the number of elements").reshape(()))
     check_table(steps)
     shares = g.builder.const((np.arange(steps) / max(steps - 1, 1)).astype(start.dtype.numpy))
-    return g("Add", [start, g("Mul", [g("Sub", [stop, start]), shares])])
+    return (Term(g, start) + (Term(g, stop) - start) * shares).value
 
 
 @handler("Concat", "ConcatV2")
@@ -103,25 +103,34 @@ def _concat(node: Node, g: Operators, *operands: Value) -> Value:
     return g("Concat", values, axis=axis_of(place, values[0].rank)) if len(values) > 1 else values[0]
 
 
-@handler("Split", ignores=("num_split",))
+@handler("Split")
 def _split(node: Node, g: Operators, axis: Value, x: Value) -> list[Value]:
+    _check_count(node, "num_split", len(node.outputs))
     (place,) = ints(axis, "the axis")
     return gathering.split_evenly(g, x, len(node.outputs), place)
 
 
-@handler("SplitV", ignores=("num_split",))
+@handler("SplitV")
 def _split_v(node: Node, g: Operators, x: Value, sizes: Value, axis: Value) -> list[Value]:
+    _check_count(node, "num_split", len(node.outputs))
     (place,) = ints(axis, "the axis")
     return gathering.split(g, x, ints(sizes, "the sizes"), place)
 
 
+def _check_count(node: Node, name: str, count: int) -> None:
+    if node.attr(name, count) != count:
+        raise node.invalid(f"{name} is {node.attr(name)}, but the op has {count} tensors")
+
+
 @handler("Pack")
 def _pack(node: Node, g: Operators, *values: Value) -> Value:
+    _check_count(node, "N", len(values))
     return gathering.stack(g, values, node.attr("axis", 0))
 
 
-@handler("Unpack", ignores=("num",))
+@handler("Unpack")
 def _unpack(node: Node, g: Operators, x: Value) -> list[Value]:
+    _check_count(node, "num", len(node.outputs))
     return gathering.unstack(g, x, len(node.outputs), node.attr("axis", 0))
 
 
@@ -150,6 +159,8 @@ def _reverse(node: Node, g: Operators, x: Value, axes: Value) -> Value:
 @handler("ReverseSequence")
 def _reverse_sequence(node: Node, g: Operators, x: Value, lengths: Value) -> Value:
     time, batch = node.attr("seq_dim", 1), node.attr("batch_dim", 0)
+    if min(time, batch) < 0:
+        raise node.invalid(f"axis {min(time, batch)} is not valid")
     return gathering.reverse_sequence(g, x, lengths, time=time, batch=batch)
 
 
@@ -158,10 +169,27 @@ def _roll(node: Node, g: Operators, x: Value, shifts: Value, axes: Value) -> Val
     return slicing.rolled(g, x, ints(shifts, "the shifts"), ints(axes, "the axes"))
 
 
+def _check_indices(node: Node, indices: Value) -> None:
+    if indices.is_static and (indices.numpy() < 0).any():
+        raise node.invalid("an index must be 0 or more")
+
+
 @handler("Gather", "GatherV2", "ResourceGather", ignores=("validate_indices", "dtype", "Tindices"))
 def _gather(node: Node, g: Operators, x: Value, indices: Value, *axis: Value) -> Value:
-    place = ints(axis[0], "the axis")[0] if axis else node.attr("batch_dims", 0)
-    return gathering.gather(g, x, indices, place, node.attr("batch_dims", 0))
+    _check_indices(node, indices)
+    batch = node.attr("batch_dims", 0)
+    pairs = zip((x.dims or ())[: max(batch, 0)], indices.dims or (), strict=False)
+    if any(None not in pair and pair[0] != pair[1] for pair in pairs):
+        raise node.invalid(
+            f"{batch} batch axes do not fit {list(x.dims or ())} and {list(indices.dims or ())}"
+        )
+    return gathering.gather(g, x, indices, ints(axis[0], "the axis")[0] if axis else batch, batch)
+
+
+@handler("GatherNd", ignores=("bad_indices_policy",))
+def _gather_nd(node: Node, g: Operators, x: Value, indices: Value) -> Value:
+    _check_indices(node, indices)
+    return gathering.gather_nd(g, x, indices)
 
 
 @handler("SpaceToBatchND", "SpaceToBatch", "BatchToSpaceND", "BatchToSpace")
@@ -181,12 +209,52 @@ def _unique(node: Node, g: Operators, x: Value, *axis: Value) -> list[Value]:
     dtype = dtype_of(node, "out_idx", "int32")
     axes = ints(axis[0], "the axis") if axis else []
     values, places, counts = gathering.unique(g, x, axes[0] if axes else None)
-    return [values, cast(g, places, dtype), cast(g, counts, dtype)][: len(node.outputs)]
+    counted = [cast(g, counts, dtype)] if "Counts" in node.type else []
+    return [values, cast(g, places, dtype), *counted]
 
 
 @handler("ListDiff")
 def _list_diff(node: Node, g: Operators, x: Value, y: Value) -> list[Value]:
-    same = g("Equal", [g("Unsqueeze", [x, vector(g, [1])]), y])
-    found = g("ReduceMax", [cast(g, same, INT32), vector(g, [1])], keepdims=0)
-    places = g("Squeeze", [g("NonZero", [g("Not", [cast(g, found, ir.dtype.BOOL8)])]), vector(g, [0])])
+    same = g("Equal", [g("Unsqueeze", [x, [1]]), y])
+    found = g("ReduceMax", [cast(g, same, INT32), [1]], keepdims=0)
+    places = g("Squeeze", [g("NonZero", [g("Not", [cast(g, found, ir.dtype.BOOL8)])]), [0]])
     return [g("Gather", [x, places], axis=0), cast(g, places, dtype_of(node, "out_idx", "int32"))]
+
+
+def _band(value: Value) -> tuple[int, int]:
+    given = ints(value, "the diagonals")
+    return given[0], given[-1]
+
+
+@handler("MatrixDiagV2", "MatrixDiagV3")
+def _matrix_diag_3(
+    node: Node, g: Operators, x: Value, band: Value, rows: Value, columns: Value, fill: Value
+) -> Value:
+    count, width = (ints(value, "the number of rows or columns")[0] for value in (rows, columns))
+    return diagonals.matrix_diagonals(
+        g, x, _band(band), rows=count, columns=width, fill=fill, align=_align(node)
+    )
+
+
+@handler("MatrixSetDiag", "BatchMatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3")
+def _matrix_set_diag(node: Node, g: Operators, x: Value, values: Value, *band: Value) -> Value:
+    return diagonals.set_diagonals(g, x, values, _band(band[0]) if band else (0, 0), _align(node))
+
+
+@handler("MatrixDiagPart", "BatchMatrixDiagPart", "MatrixDiagPartV2", "MatrixDiagPartV3")
+def _matrix_diag_part(node: Node, g: Operators, x: Value, *rest: Value) -> Value:
+    if not rest:
+        return diagonals.diagonals_of(g, x)
+    return diagonals.diagonals_of(g, x, _band(rest[0]), fill=rest[1], align=_align(node))
+
+
+def _align(node: Node) -> str:
+    if not node.type.endswith("V3"):
+        return "LEFT_LEFT"
+    return str(node.attr("align", "RIGHT_LEFT"))
+
+
+@handler("MatrixBandPart", "BatchMatrixBandPart")
+def _band_part(node: Node, g: Operators, x: Value, lower: Value, upper: Value) -> Value:
+    sides = [int(known(value, "a width of the band").reshape(())) for value in (lower, upper)]
+    return diagonals.band_part(g, x, *sides)

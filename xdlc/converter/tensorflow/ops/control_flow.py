@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
-from xdlc.converter.operators.control_flow.branches import apply_if
-from xdlc.converter.operators.control_flow.sub_graph import graph_name, inline, sub_graph
-from xdlc.converter.operators.control_flow.while_form import apply_while, can_unroll, trip_count
+from xdlc.converter.control_flow.branches import apply_if
+from xdlc.converter.control_flow.sub_graph import check_formals, inline, trial
+from xdlc.converter.control_flow.while_form import apply_while
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Body, Computed, Node
 from xdlc.converter.tensorflow.ops.lists import is_unset, stacked
@@ -23,14 +24,7 @@ _IGNORED = ("Tcond", "Tin", "Tout", "T", "output_shapes", "parallel_iterations",
 def _if(node: Node, g: Operators) -> Sequence[AnyValue]:
     branches = [node.graph("then_branch"), node.graph("else_branch")]
     operands = [node.required(index) for index in range(1, len(node.inputs))]
-    _check_operands(node, branches, len(operands))
-    return apply_if(g, _truth(g, node.required(0)), branches, operands, len(node.outputs))
-
-
-def _check_operands(node: Node, graphs: Sequence[Body], count: int) -> None:
-    for graph in graphs:
-        if len(graph.inputs) != count:
-            raise node.invalid(f"a function of {len(graph.inputs)} inputs is called with {count} values")
+    return apply_if(node, g, _truth(g, node.required(0)), branches, operands)
 
 
 def _truth(g: Operators, value: Value) -> Value:
@@ -47,7 +41,8 @@ def _case(node: Node, g: Operators) -> Sequence[AnyValue]:
     if not branches:
         raise node.invalid("the node has no branches")
     operands, chosen, outputs = node.inputs[1:], node.required(0), len(node.outputs)
-    _check_operands(node, branches, len(operands))
+    for branch in branches:
+        check_formals(node, branch, len(operands), outputs)
     if chosen.is_static:
         at = int(chosen.numpy().reshape(-1)[0])
         return _inlined(g, branches[at if 0 <= at < count else count - 1], operands)
@@ -77,34 +72,23 @@ def _nested(
         def compute(_: Sequence[AnyValue]) -> list[AnyValue]:
             index = g.context.values.tensor(name)
             if first:
-                index = g("Sub", [index, g.builder.const(np.asarray(first, index.dtype.numpy))])
+                index = g("Sub", [index, first])
             given = [g.context.values[key] for key in names]
             return _nested(g, index, branches[first:last], given, outputs)
 
         return Computed((), [f"{name}_{first}_{index}" for index in range(outputs)], compute)
 
     # An index below 0 or beyond the last branch chooses the last one.
-    zero, middle = (g.builder.const(np.asarray(one, chosen.dtype.numpy)) for one in (0, half))
-    low = g("And", [g("GreaterOrEqual", [chosen, zero]), g("Less", [chosen, middle])])
+    low = g("And", [g("GreaterOrEqual", [chosen, 0]), g("Less", [chosen, half])])
     branches_of = {"then_branch": part(0, half), "else_branch": part(half, len(branches))}
     return g.apply_any("If", [low], branches_of, outputs)
 
 
 @handler("While", "StatelessWhile", ignores=_IGNORED)
 def _while(node: Node, g: Operators) -> Sequence[AnyValue]:
-    condition, body = node.graph("cond"), node.graph("body")
-    states: list[AnyValue] = [node.required(index) for index in range(len(node.inputs))]
-    _check_operands(node, [condition, body], len(states))
-    if len(body.outputs) != len(states):
-        raise node.invalid(
-            f"the body of the loop returns {len(body.outputs)} values for {len(states)} variables"
-        )
-    trips = trip_count(g, condition, body, states)
-    if trips == 0:
-        return states
-    if not can_unroll(g, body, trips) and any(isinstance(state, SequenceValue) for state in states):
-        states = _as_tensors(node, g, body, states)
-    return apply_while(g, condition, body, states, trips)
+    states = [node.required(index) for index in range(len(node.inputs))]
+    body = node.graph("body")
+    return apply_while(node, g, node.graph("cond"), body, states, partial(_as_tensors, node, g, body))
 
 
 def _as_tensors(node: Node, g: Operators, body: Body, states: Sequence[AnyValue]) -> list[AnyValue]:
@@ -120,18 +104,11 @@ def _as_tensors(node: Node, g: Operators, body: Body, states: Sequence[AnyValue]
             raise node.problem(
                 "the lists of the loop have no shape, and the model has too many loops to infer the shape"
             )
-        forget = g.context.checkpoint()
-        with sub_graph(g.context, graph_name(g, node, "shapes")) as sub:
-            operands = {
-                name: sub.input(f"state{index}", state.dims, state.dtype, state.tensor.encoding)
-                if isinstance(state, Value)
-                else sub.capture(f"state{index}", state)
-                for index, (name, state) in enumerate(zip(body.inputs, states, strict=True))
-            }
+        with trial(g, node, "shapes", states) as (_, before):
+            operands = dict(zip(body.inputs, before, strict=True))
             for index, result in zip(unset, inline(g.context, body.only(unset), operands), strict=True):
                 if isinstance(result, Value) or any(not is_unset(element) for element in result.elements):  # type: ignore[union-attr]
                     shapes[index] = stacked(node, g, result).shape[1:]
-        forget()
     return [
         stacked(node, g, state, shapes.get(index)) if isinstance(state, SequenceValue) else state
         for index, state in enumerate(states)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from xdlc.converter.nhwc import detection
-from xdlc.converter.nhwc.elementwise import where
-from xdlc.converter.nhwc.shapes import (
+from xdlc.converter.functions import detection
+from xdlc.converter.functions.elementwise import where
+from xdlc.converter.functions.shapes import (
     known,
     number,
     positions,
@@ -31,36 +31,28 @@ def _suppressed(node: Node, g: Operators, boxes: Value, scores: Value, most: Val
     return detection.suppressed(g, boxes, scores, int(_number(most)), stated, least)
 
 
-@handler("NonMaxSuppressionV4", ignores=("T_threshold",))
-def _suppressed_4(
-    node: Node, g: Operators, boxes: Value, scores: Value, most: Value, overlap: Value, least: Value
-) -> list[Value]:
-    count = int(_number(most))
-    chosen = detection.suppressed(g, boxes, scores, count, _number(overlap), _number(least))
-    padded, valid = detection.padded_choice(g, chosen, count)
-    return [padded if node.attr("pad_to_max_output_size", False) else chosen, valid]
-
-
-@handler("NonMaxSuppressionV5", ignores=("T_threshold",))
-def _suppressed_5(
+@handler("NonMaxSuppressionV4", "NonMaxSuppressionV5", ignores=("T_threshold",))
+def _counted(
     node: Node, g: Operators, boxes: Value, scores: Value, most: Value, *limits: Value
 ) -> list[Value]:
-    count = int(_number(most))
-    overlap, threshold, sigma = (_number(limit) for limit in limits)
-    pads = bool(node.attr("pad_to_max_output_size", False))
-    if sigma > 0:
-        results = detection.softly_suppressed(g, boxes, scores, count, overlap, threshold, sigma)
+    count, pads = int(_number(most)), bool(node.attr("pad_to_max_output_size", False))
+    overlap, threshold, *sigma = (_number(limit) for limit in limits)
+    if any(width > 0 for width in sigma) and count:
+        results = detection.softly_suppressed(g, boxes, scores, count, overlap, threshold, *sigma)
         if pads:
             return list(results)
-        first, last = vector(g, [0]), g("Unsqueeze", [positions(g, results[2]), vector(g, [0])])
-        return [*(g("Slice", [each, first, last, first]) for each in results[:2]), results[2]]
+        first, last = vector(g, [0]), g("Unsqueeze", [positions(g, results[2]), [0]])
+        return [*(g("Slice", [part, first, last, first]) for part in results[:2]), results[2]]
     chosen = detection.suppressed(g, boxes, scores, count, overlap, threshold)
     padded, valid = detection.padded_choice(g, chosen, count)
-    if not pads:
-        return [chosen, g("Gather", [scores, chosen], axis=0), valid]
-    is_valid = g("Less", [g.builder.const(np.arange(count, dtype=np.int32)), valid])
-    found = where(g, is_valid, g("Gather", [scores, padded], axis=0), number(g, scores, 0))
-    return [padded, found, valid]
+    kept = padded if pads else chosen
+    if not sigma:
+        return [kept, valid]
+    best = g("Gather", [scores, kept], axis=0)
+    if pads:
+        is_valid = g("Less", [np.arange(count, dtype=np.int32), valid])
+        best = where(g, is_valid, best, number(g, scores, 0))
+    return [kept, best, valid]
 
 
 @handler("CombinedNonMaxSuppression")

@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from xdlc.converter.nhwc import elementwise as formulas
-from xdlc.converter.nhwc import spectra
-from xdlc.converter.nhwc.shapes import cast, known, number, reshape, vector
+from xdlc.converter.functions import elementwise as formulas
+from xdlc.converter.functions import spectra
+from xdlc.converter.functions.shapes import cast, known, reshape
+from xdlc.converter.functions.terms import Term
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.registry import (
@@ -18,11 +19,11 @@ from xdlc.converter.tensorflow.registry import (
     handler,
 )
 from xdlc.converter.values import Value
-from xdlc.ir.dtype import INT32, UINT8
+from xdlc.ir.dtype import BOOL8, INT32, UINT8
 
 _NAMESAKES = """
-Abs Acos Acosh Asin Asinh Atan Atanh BitwiseAnd BitwiseOr BitwiseXor Ceil Cos Cosh Equal Erf Exp Floor Greater
-Less Log Mul Neg Pow Reciprocal Relu Selu Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Tan Tanh
+Abs Acos Acosh Asin Asinh Atan Atanh BitwiseAnd BitwiseOr BitwiseXor Ceil Cos Cosh Div Elu Equal Erf Exp Floor
+Greater Less Log Mul Neg Pow Reciprocal Relu Selu Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Tan Tanh
 """
 _SAME = dict(zip(_NAMESAKES.split(), _NAMESAKES.split(), strict=True)) | {
     "Add": "Add",
@@ -37,15 +38,26 @@ _SAME = dict(zip(_NAMESAKES.split(), _NAMESAKES.split(), strict=True)) | {
     "LogicalAnd": "And",
     "LogicalNot": "Not",
     "LogicalOr": "Or",
+    "MatrixDeterminant": "Det",
     "Maximum": "Max",
     "Minimum": "Min",
+    "RealDiv": "Div",
     "Rint": "Round",
     "SelectV2": "Where",
 }
 """Canonical operators with the same meaning, by the name in TensorFlow."""
 
+
+def _normal_quantile(g: Operators, x: Value) -> Value:
+    term = Term(g, x)
+    return ((term + term - 1).via(formulas.erfinv) * math.sqrt(2)).value
+
+
 _FORMULAS: dict[str, Callable[..., Value]] = {
+    "AccumulateNV2": lambda g, *values: formulas.total(g, values),
+    "AddN": lambda g, *values: formulas.total(g, values),
     "Atan2": formulas.atan2,
+    "ClipByValue": lambda g, x, low, high: g("Min", [g("Max", [x, low]), high]),
     "Digamma": formulas.digamma,
     "DivNoNan": formulas.div_no_nan,
     "Erfc": formulas.erfc,
@@ -56,9 +68,11 @@ _FORMULAS: dict[str, Callable[..., Value]] = {
     "IsFinite": formulas.is_finite,
     "Lgamma": formulas.lgamma,
     "Log1p": formulas.log1p,
+    "Mod": formulas.truncate_mod,
     "MulNoNan": formulas.mul_no_nan,
+    "Ndtri": _normal_quantile,
     "NotEqual": formulas.not_equal,
-    "RealDiv": lambda g, x, y: g("Div", [x, y]),
+    "Relu6": lambda g, x: formulas.clipped(g, x, 0, 6),
     "Rsqrt": formulas.rsqrt,
     "Select": formulas.select_rows,
     "Square": formulas.square,
@@ -76,29 +90,19 @@ def _same(node: Node, g: Operators) -> Any:
     pairs = complex_inputs(node)
     if pairs is not None and _SAME[node.type] in spectra.ARITHMETIC:
         return [complex_value(spectra.combined(g, _SAME[node.type], *pairs))]
-    return g(_SAME[node.type], handler.operands(node))
+    operands = handler.operands(node)
+    is_logical = node.type.startswith("Bitwise") and operands[0].dtype is BOOL8
+    return g(_SAME[node.type].removeprefix("Bitwise") if is_logical else _SAME[node.type], operands)
 
 
-@handler(*_FORMULAS, ignores=("incompatible_shape_error",))
+@handler(*_FORMULAS, ignores=("incompatible_shape_error", "shape"))
 def _formula(node: Node, g: Operators, *values: Value) -> Value:
     return _FORMULAS[node.type](g, *values)
-
-
-@handler("Mod", "Div")
-def _c_division(node: Node, g: Operators, x: Value, y: Value) -> Value:
-    if node.type == "Div":
-        return g("Div", [x, y])
-    return formulas.truncate_mod(g, x, y)
 
 
 @handler("Round")
 def _round(node: Node, g: Operators, x: Value) -> Value:
     return g("Round", [x]) if x.dtype.is_float else x
-
-
-@handler("AddN", "AccumulateNV2", ignores=("shape",))
-def _add_n(node: Node, g: Operators, *values: Value) -> Value:
-    return formulas.total(g, values)
 
 
 @handler("BiasAdd")
@@ -113,30 +117,9 @@ def _approximate_equal(node: Node, g: Operators, x: Value, y: Value) -> Value:
     return formulas.approximately_equal(g, x, y, node.attr("tolerance", 1e-5))
 
 
-@handler("Ndtri")
-def _normal_quantile(node: Node, g: Operators, x: Value) -> Value:
-    doubled = g("Sub", [g("Add", [x, x]), number(g, x, 1)])
-    return g("Mul", [formulas.erfinv(g, doubled), number(g, x, math.sqrt(2))])
-
-
-@handler("Relu6")
-def _relu6(node: Node, g: Operators, x: Value) -> Value:
-    return formulas.clipped(g, x, 0, 6)
-
-
 @handler("LeakyRelu")
 def _leaky_relu(node: Node, g: Operators, x: Value) -> Value:
     return g("LeakyRelu", [x], alpha=node.attr("alpha", 0.2))
-
-
-@handler("Elu")
-def _elu(node: Node, g: Operators, x: Value) -> Value:
-    return g("Elu", [x], alpha=1.0)
-
-
-@handler("ClipByValue")
-def _clip_by_value(node: Node, g: Operators, x: Value, low: Value, high: Value) -> Value:
-    return g("Min", [g("Max", [x, low]), high])
 
 
 @handler("LeftShift", "RightShift")
@@ -168,14 +151,38 @@ def _bucketize(node: Node, g: Operators, x: Value) -> Value:
 def _one_hot(node: Node, g: Operators, indices: Value, depth: Value, on: Value, off: Value) -> Value:
     if indices.dtype is UINT8:
         indices = cast(g, indices, INT32)
-    count = int(known(depth, "the depth").reshape(()))
-    return formulas.one_hot(g, indices, count, on, off, node.attr("axis", -1))
+    count, axis = int(known(depth, "the depth").reshape(())), node.attr("axis", -1)
+    if count < 0 or not -1 <= axis <= indices.rank:
+        raise node.invalid(f"a depth of {count} does not fit axis {axis} of {indices.rank + 1}")
+    return formulas.one_hot(g, indices, count, on, off, axis)
 
 
 @handler("LowerBound", "UpperBound")
 def _bound(node: Node, g: Operators, table: Value, x: Value) -> Value:
     # table is [rows, n], sorted, and x [rows, values]
-    rows, columns = g("Unsqueeze", [table, vector(g, [1])]), g("Unsqueeze", [x, vector(g, [2])])
-    below = g("Less" if node.type == "LowerBound" else "LessOrEqual", [rows, columns])
-    positions = g("ReduceSum", [cast(g, below, INT32), vector(g, [2])], keepdims=0)
+    rows, columns = Term(g, table).raised(1), Term(g, x).raised(2)
+    below = rows < columns if node.type == "LowerBound" else rows <= columns
+    positions = g("ReduceSum", [below.to(INT32).value, [2]], keepdims=0)
     return cast(g, positions, dtype_of(node, "out_type", "int32"))
+
+
+@handler(
+    "Identity",
+    "StopGradient",
+    "PreventGradient",
+    "CheckNumerics",
+    "CheckNumericsV2",
+    "Snapshot",
+    "EnsureShape",
+    "Print",
+    "PlaceholderWithDefault",
+    "ReadVariableOp",
+    ignores=("message", "shape", "dtype", "first_n", "summarize", "U"),
+)
+def _first_input(node: Node, _g: Operators) -> Value:
+    return node.required(0)
+
+
+@handler("IdentityN")
+def _all_inputs(node: Node, _g: Operators) -> list[Value]:
+    return [node.required(index) for index in range(len(node.names))]

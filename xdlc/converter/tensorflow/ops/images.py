@@ -4,42 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdlc.converter.nhwc import blocks, images, resize
-from xdlc.converter.nhwc.elementwise import where
-from xdlc.converter.nhwc.gathering import stack, unstack
-from xdlc.converter.nhwc.reduce import reduced
-from xdlc.converter.nhwc.shapes import (
+from xdlc.converter.functions import blocks, images, resampling
+from xdlc.converter.functions.gathering import stack, unstack
+from xdlc.converter.functions.reduce import reduced
+from xdlc.converter.functions.shapes import (
     channel_first,
     channel_last,
     dims,
     ints,
     known,
-    number,
     permuted,
     reshape,
 )
+from xdlc.converter.functions.terms import Term
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.registry import handler, padding_of, spatial
 from xdlc.converter.values import Value
 
 _RESIZES: dict[str, Callable[..., Value]] = {
-    "ResizeBicubic": resize.bicubic,
-    "ResizeBilinear": resize.bilinear,
-    "ResizeNearestNeighbor": resize.nearest,
+    "ResizeBicubic": resampling.bicubic,
+    "ResizeBilinear": resampling.bilinear,
+    "ResizeNearestNeighbor": resampling.nearest,
 }
 
 
 @handler(*_RESIZES)
 def _resize(node: Node, g: Operators, x: Value, size: Value) -> Value:
     align, half = (bool(node.attr(name, False)) for name in ("align_corners", "half_pixel_centers"))
+    if align and half:
+        raise node.invalid("align_corners and half_pixel_centers exclude each other")
     given = size if not size.is_static and node.type != "ResizeBicubic" else ints(size, "the size")
     return _RESIZES[node.type](g, x, given, align_corners=align, half_pixel=half)
 
 
 @handler("ResizeArea")
 def _resize_area(node: Node, g: Operators, x: Value, size: Value) -> Value:
-    return resize.area(g, x, ints(size, "the size"), align_corners=bool(node.attr("align_corners", False)))
+    return resampling.area(
+        g, x, ints(size, "the size"), align_corners=bool(node.attr("align_corners", False))
+    )
 
 
 @handler("ScaleAndTranslate")
@@ -48,7 +51,7 @@ def _scale_and_translate(
 ) -> Value:
     factors, moves = (known(value, "scale and translation").tolist() for value in (scale, shift))
     kernel, antialias = str(node.attr("kernel_type", "lanczos3")), bool(node.attr("antialias", True))
-    return resize.scale_and_translate(
+    return resampling.scale_and_translate(
         g, x, ints(size, "the size"), factors, moves, kernel=kernel, antialias=antialias
     )
 
@@ -81,38 +84,35 @@ def _patches(node: Node, g: Operators, x: Value) -> Value:
 
 
 @handler("AdjustContrastv2")
-def _contrast(node: Node, g: Operators, x: Value, factor: Value) -> Value:
-    mean = reduced(g, "Mean", x, [-3, -2], keep=True)
-    return g("Add", [g("Mul", [g("Sub", [x, mean]), factor]), mean])
+def _contrast(_node: Node, g: Operators, x: Value, factor: Value) -> Value:
+    mean = Term(g, reduced(g, "Mean", x, [-3, -2], keep=True))
+    return ((Term(g, x) - mean) * factor + mean).value
 
 
 @handler("RGBToHSV")
-def _rgb_to_hsv(node: Node, g: Operators, x: Value) -> Value:
-    red, green, blue = unstack(g, x, 3, -1)
-    most, least = g("Max", [red, green, blue]), g("Min", [red, green, blue])
-    span, zero = g("Sub", [most, least]), number(g, red, 0)
-    grey, dark = g("LessOrEqual", [span, zero]), g("LessOrEqual", [most, zero])
-    divisor = where(g, grey, number(g, red, 1), span)
+def _rgb_to_hsv(_node: Node, g: Operators, x: Value) -> Value:
+    red, green, blue = (Term(g, channel) for channel in unstack(g, x, 3, -1))
+    most, least = red("Max", green, blue), red("Min", green, blue)
+    span = most - least
+    grey, dark = span <= 0, most <= 0
+    divisor = grey.where(1, span)
 
-    def sector(x: Value, y: Value, start: float) -> Value:
-        return g("Add", [g("Div", [g("Sub", [x, y]), divisor]), number(g, x, start)])
+    def sector(first: Term, second: Term, start: float) -> Term:
+        return (first - second) / divisor + start
 
-    hue_sixths = where(g, g("Equal", [green, most]), sector(blue, red, 2), sector(red, green, 4))
-    hue = g("Div", [where(g, g("Equal", [red, most]), sector(green, blue, 0), hue_sixths), number(g, red, 6)])
-    hue = where(g, g("Less", [hue, zero]), g("Add", [hue, number(g, red, 1)]), hue)
-    shade = where(g, dark, zero, g("Div", [span, where(g, dark, number(g, red, 1), most)]))
-    return stack(g, [where(g, grey, zero, hue), shade, most], -1)
+    sixths = green.same(most).where(sector(blue, red, 2), sector(red, green, 4))
+    hue = red.same(most).where(sector(green, blue, 0), sixths) / 6
+    hue = (hue < 0).where(hue + 1, hue)
+    shade = dark.where(0, span / dark.where(1, most))
+    return stack(g, [grey.where(0, hue).value, shade.value, most.value], -1)
 
 
 @handler("HSVToRGB")
-def _hsv_to_rgb(node: Node, g: Operators, x: Value) -> Value:
-    hue, shade, value = unstack(g, x, 3, -1)
-    parts, unit = [], number(g, hue, 1)
-    sixth = g("Mul", [hue, number(g, hue, 6)])
+def _hsv_to_rgb(_node: Node, g: Operators, x: Value) -> Value:
+    hue, shade, value = (Term(g, channel) for channel in unstack(g, x, 3, -1))
+    sixth = hue * 6
+    channels = []
     for center, slope, start in ((3, 1.0, -1.0), (2, -1.0, 2.0), (4, -1.0, 2.0)):
-        distance = g("Abs", [g("Sub", [sixth, number(g, hue, center)])])
-        moved = g("Add", [g("Mul", [distance, number(g, hue, slope)]), number(g, hue, start)])
-        share = g("Clip", [moved, number(g, hue, 0), unit])
-        faded = g("Add", [g("Sub", [unit, shade]), g("Mul", [shade, share])])
-        parts.append(g("Mul", [faded, value]))
-    return stack(g, parts, -1)
+        share = (abs(sixth - center) * slope + start)("Clip", 0, 1)
+        channels.append(((1 - shade + shade * share) * value).value)
+    return stack(g, channels, -1)

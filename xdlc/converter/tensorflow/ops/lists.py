@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.context import SEQUENCE_ELEMENTS
 from xdlc.converter.session.node import Node, bind_dims
-from xdlc.converter.tensorflow.registry import handler
+from xdlc.converter.tensorflow.registry import applied, handler
 from xdlc.converter.values import AnyValue, SequenceValue, Value, check_shape, check_table
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import from_numpy
@@ -81,12 +82,13 @@ def length(node: Node, items: AnyValue) -> int:
 
 
 def element_shape(node: Node, index: int) -> list[int] | None:
-    """Return the shape that an input states of a list's elements; -1 denotes unknown."""
-    value = node.input(index)
-    if value is None or not value.is_static:
+    """Return the shape of a list's elements by an input or attribute; -1 is unknown."""
+    value, sizes = node.input(index), node.attr("element_shape")
+    if value is None:
+        return None if sizes is None else [-1 if size is None else size for size in sizes]
+    if not value.is_static or value.numpy().ndim == 0:
         return None
-    array = value.numpy()
-    return None if array.ndim == 0 else [int(size) for size in array.reshape(-1)]
+    return [int(size) for size in value.numpy().reshape(-1)]
 
 
 def stacked(node: Node, g: Operators, items: AnyValue, shape: Sequence[int] | None = None) -> Value:
@@ -165,8 +167,8 @@ def with_element(node: Node, g: Operators, items: AnyValue, index: Value, item: 
         return SequenceValue(tuple(elements))
     dims = item.dims
     tensor = stacked(node, g, items, None if dims is None or None in dims else item.shape)
-    at = g("Reshape", [g("Cast", [index], to=7), g.builder.const(np.asarray([1, 1], np.int64))])
-    row = g("Unsqueeze", [item, g.builder.const(np.zeros(1, np.int64))])
+    at = g("Reshape", [g("Cast", [index], to=7), np.asarray([1, 1], np.int64)])
+    row = g("Unsqueeze", [item, np.zeros(1, np.int64)])
     return g("ScatterND", [tensor, at, row])
 
 
@@ -176,16 +178,10 @@ def indices(node: Node, index: int) -> Array | None:
     return value.numpy().reshape(-1).astype(np.int64) if value.is_static else None
 
 
-_TYPES = ("element_dtype", "shape_type", "dtype", "num_elements", "element_shape")
-_ARRAY = (
-    "dtype",
-    "element_shape",
-    "dynamic_size",
-    "clear_after_read",
-    "identical_element_shapes",
-    "tensor_array_name",
-    "element_shape_except0",
-)
+_TYPES = """
+clear_after_read dtype dynamic_size element_dtype element_shape element_shape_except0 identical_element_shapes
+num_elements shape_type tensor_array_name
+""".split()  # noqa: SIM905 - a list literal would be 12 lines
 
 
 def _count(node: Node, index: int) -> int:
@@ -254,7 +250,7 @@ def _push_back(node: Node, g: Operators) -> AnyValue:
     held, item = list_of(node, 0), node.required(1)
     if isinstance(held, SequenceValue):
         return counted(node, g, [*held.elements, item])
-    row = g("Unsqueeze", [item, g.builder.const(np.zeros(1, np.int64))])
+    row = g("Unsqueeze", [item, np.zeros(1, np.int64)])
     return g("Concat", [stacked(node, g, held), row], axis=0)
 
 
@@ -280,11 +276,7 @@ def _resize(node: Node, g: Operators) -> AnyValue:
 
 @handler("TensorListGather", ignores=_TYPES)
 def _gather(node: Node, g: Operators) -> Value:
-    return _gathered(node, g, list_of(node, 0), 1, element_shape(node, 2))
-
-
-def _gathered(node: Node, g: Operators, items: AnyValue, index: int, shape: list[int] | None) -> Value:
-    at = indices(node, index)
+    items, at, shape = list_of(node, 0), indices(node, 1), element_shape(node, 2)
     if at is not None and isinstance(items, SequenceValue):
         if at.size and not 0 <= at.min() <= at.max() < len(items.elements):
             raise node.invalid(f"elements {at.tolist()} are outside a list of {len(items.elements)} elements")
@@ -292,27 +284,27 @@ def _gathered(node: Node, g: Operators, items: AnyValue, index: int, shape: list
     tensor = stacked(node, g, items, shape)
     if at is not None and tensor.dims and at.tolist() == list(range(tensor.dims[0] or 0)):
         return tensor
-    return g("Gather", [tensor, node.required(index)], axis=0)
+    return g("Gather", [tensor, node.required(1)], axis=0)
 
 
-@handler("TensorListScatter", "TensorListScatterV2", ignores=_TYPES)
+@handler("TensorListScatter", "TensorListScatterV2", "TensorArrayScatterV3", ignores=_TYPES)
 def _scatter(node: Node, g: Operators) -> AnyValue:
-    at, tensor = indices(node, 1), node.required(0)
+    is_array, at = node.type.startswith("TensorArray"), indices(node, 1)
+    tensor = node.required(2 if is_array else 0)
     if at is None:
         raise node.problem(
             "xdlc does not support computed positions in a list", "make the positions constant"
         )
-    wanted = _count(node, 3) if len(node.inputs) > 3 else -1
-    count = max(int(at.max(initial=-1)) + 1, wanted)
+    if is_array:
+        count = length(node, list_of(node, 3))
+    else:
+        count = max(int(at.max(initial=-1)) + 1, _count(node, 3) if len(node.inputs) > 3 else -1)
     if at.tolist() == list(range(count)):
         return tensor
-    held = reserved(node, g, count, tensor.dtype.numpy.name, tensor.shape[1:])
-    return _scattered(node, g, held, at.tolist(), tensor)
-
-
-def _scattered(node: Node, g: Operators, held: AnyValue, at: list[int], tensor: Value) -> AnyValue:
-    elements = listed(node, g, held)
-    for row, position in enumerate(at):
+    dtype, shape = tensor.dtype.numpy.name, tensor.shape[1:]
+    items = list_of(node, 3) if is_array else reserved(node, g, count, dtype, shape)
+    elements = listed(node, g, items)
+    for row, position in enumerate(at.tolist()):
         if not 0 <= position < len(elements):
             raise node.invalid(f"element {position} is outside a list of {len(elements)} elements")
         elements[position] = element_at(node, g, tensor, row)
@@ -321,10 +313,7 @@ def _scattered(node: Node, g: Operators, held: AnyValue, at: list[int], tensor: 
 
 @handler("TensorListConcat", "TensorListConcatV2", ignores=_TYPES)
 def _concat(node: Node, g: Operators) -> list[AnyValue]:
-    return _concatenated(node, g, listed(node, g, list_of(node, 0)))
-
-
-def _concatenated(node: Node, g: Operators, elements: list[Value]) -> list[AnyValue]:
+    elements = listed(node, g, list_of(node, 0))
     if not elements:
         raise node.problem("the node joins the elements of an empty list")
     lengths = np.asarray([element.shape[0] for element in elements], np.int64)
@@ -333,16 +322,12 @@ def _concatenated(node: Node, g: Operators, elements: list[Value]) -> list[AnyVa
 
 @handler("TensorListSplit", ignores=_TYPES)
 def _split(node: Node, g: Operators) -> AnyValue:
-    return _pieces(node, g, node.required(0), 2)
-
-
-def _pieces(node: Node, g: Operators, tensor: Value, index: int) -> AnyValue:
-    lengths = indices(node, index)
+    tensor, lengths = node.required(0), indices(node, 2)
     if lengths is None:
         raise node.problem("xdlc does not support computed lengths of pieces", "make the lengths constant")
     if lengths.size < 2:
         return counted(node, g, [tensor] * lengths.size)
-    return counted(node, g, g.apply("Split", [tensor, g.builder.const(lengths)], {"axis": 0}, lengths.size))
+    return counted(node, g, g.apply("Split", [tensor, lengths], {"axis": 0}, lengths.size))
 
 
 @handler("TensorListConcatLists", ignores=_TYPES)
@@ -356,58 +341,25 @@ def _concat_lists(node: Node, g: Operators) -> AnyValue:
 # ---------------------------------------------------------------------- TensorArray: its flow is the list
 
 
-@handler("TensorArrayV3", ignores=_ARRAY)
+@handler("TensorArrayV3", ignores=_TYPES)
 def _array(node: Node, g: Operators) -> list[AnyValue]:
-    shape = node.attr("element_shape")
-    known = None if shape is None else [-1 if size is None else size for size in shape]
-    count = _count(node, 0)
-    return [_scalar(g, count), reserved(node, g, max(count, 0), node.attr("dtype", "float32"), known)]
+    count, dtype = _count(node, 0), node.attr("dtype", "float32")
+    return [_scalar(g, count), reserved(node, g, max(count, 0), dtype, element_shape(node, 1))]
 
 
-@handler("TensorArrayReadV3", ignores=_ARRAY)
-def _read(node: Node, g: Operators) -> Value:
-    return element_at(node, g, list_of(node, 2), node.required(1))
+_AS_LISTS: dict[str, tuple[str, Sequence[int]]] = {
+    "TensorArrayConcatV3": ("TensorListConcat", (1,)),
+    "TensorArrayGatherV3": ("TensorListGather", (2, 1)),
+    "TensorArrayReadV3": ("TensorListGetItem", (2, 1)),
+    "TensorArraySizeV3": ("TensorListLength", (1,)),
+    "TensorArraySplitV3": ("TensorListSplit", (1, 3, 2)),
+    "TensorArrayWriteV3": ("TensorListSetItem", (3, 1, 2)),
+}
+"""Operators of lists in place of those of arrays, and the positions of their inputs."""
 
 
-@handler("TensorArrayWriteV3", ignores=_ARRAY)
-def _write(node: Node, g: Operators) -> AnyValue:
-    items, at, item = list_of(node, 3), node.required(1), node.required(2)
-    if isinstance(items, SequenceValue) and at.is_static:
-        position = int(at.numpy().reshape(-1)[0])
-        if position == len(items.elements):
-            return counted(node, g, [*items.elements, item])  # dynamic_size
-    return with_element(node, g, items, at, item)
-
-
-@handler("TensorArrayGatherV3", ignores=_ARRAY)
-def _array_gather(node: Node, g: Operators) -> Value:
-    shape = node.attr("element_shape")
-    known = None if shape is None else [-1 if size is None else size for size in shape]
-    return _gathered(node, g, list_of(node, 2), 1, known)
-
-
-@handler("TensorArrayScatterV3", ignores=_ARRAY)
-def _array_scatter(node: Node, g: Operators) -> AnyValue:
-    at, tensor, items = indices(node, 1), node.required(2), list_of(node, 3)
-    if at is None:
-        raise node.problem(
-            "xdlc does not support computed positions in an array", "make the positions constant"
-        )
-    if at.tolist() == list(range(length(node, items))):
-        return tensor
-    return _scattered(node, g, items, at.tolist(), tensor)
-
-
-@handler("TensorArraySizeV3", ignores=_ARRAY)
-def _size(node: Node, g: Operators) -> Value:
-    return _scalar(g, length(node, list_of(node, 1)))
-
-
-@handler("TensorArrayConcatV3", ignores=_ARRAY)
-def _array_concat(node: Node, g: Operators) -> list[AnyValue]:
-    return _concatenated(node, g, listed(node, g, list_of(node, 1)))
-
-
-@handler("TensorArraySplitV3", ignores=_ARRAY)
-def _array_split(node: Node, g: Operators) -> AnyValue:
-    return _pieces(node, g, node.required(1), 2)
+@handler(*_AS_LISTS, ignores=_TYPES)
+def _as_list(node: Node, g: Operators) -> Any:
+    type, order = _AS_LISTS[node.type]
+    inputs = [node.required(position) for position in order]
+    return applied(node, g, type, inputs, resize_if_index_out_of_bounds=True)

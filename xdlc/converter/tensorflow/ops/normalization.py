@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
-from xdlc.converter.nhwc import normalization, reduce
-from xdlc.converter.nhwc.elementwise import rsqrt
-from xdlc.converter.nhwc.shapes import dims, in_channel_last, number, reshape
+from xdlc.converter.functions import normalization, reduce
+from xdlc.converter.functions.elementwise import rsqrt
+from xdlc.converter.functions.shapes import dims, in_channel_last, reshape
+from xdlc.converter.functions.terms import Term
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.registry import (
@@ -61,11 +62,11 @@ def batch_norm(
         if is_training:
             mean, variance = reduce.moments(g, value, range(value.rank - 1))
             count = math.prod(dims(value)[:-1])
-            unbiased = g("Mul", [variance, number(g, variance, count / max(count - 1, 1))])
+            unbiased = (Term(g, variance) * (count / max(count - 1, 1))).value
             if value.dtype is not scale.dtype:
                 raise node.problem(f"xdlc does not support statistics of type {value.dtype}")
-            factor = g("Mul", [rsqrt(g, g("Add", [variance, number(g, variance, epsilon)])), scale])
-            return g("Add", [g("Mul", [g("Sub", [value, mean]), factor]), offset])
+            factor = (Term(g, variance) + epsilon).via(rsqrt) * scale
+            return ((Term(g, value) - mean) * factor + offset).value
         return normalization.batch_norm(g, value, scale, offset, mean, stated_variance, epsilon)
 
     result = in_channel_last(is_channel_first(node), g, x, normalized)
@@ -73,10 +74,7 @@ def batch_norm(
     share = float(node.attr("exponential_avg_factor", 1.0))
     if is_training and share != 1:
         former = zip((stated_mean, stated_variance), averages, strict=True)
-        averages = [
-            g("Add", [g("Mul", [old, number(g, old, 1 - share)]), g("Mul", [new, number(g, new, share)])])
-            for old, new in former
-        ]
+        averages = [(Term(g, old) * (1 - share) + Term(g, new) * share).value for old, new in former]
     if is_plain:
         rows = reshape(g, x, (x.shape[1], math.prod(x.shape[2:])))
         ones = g.builder.const(np.ones(rows.shape[1], x.dtype.numpy))
@@ -100,5 +98,5 @@ def _old_batch_norm(
 ) -> Value:
     epsilon = float(node.attr("variance_epsilon", 1e-3))
     if not node.attr("scale_after_normalization", True):
-        scale = g("Add", [g("Mul", [scale, number(g, scale, 0)]), number(g, scale, 1)])
+        scale = (Term(g, scale) * 0 + 1).value
     return normalization.batch_norm(g, x, scale, offset, mean, variance, epsilon)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from xdlc.converter.nhwc import quantization
-from xdlc.converter.nhwc.shapes import ints
+from xdlc.converter.functions import quantization
+from xdlc.converter.functions.shapes import ints
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.registry import dtype_of, handler

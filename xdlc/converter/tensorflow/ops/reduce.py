@@ -1,12 +1,12 @@
-"""Handlers of reductions, running sums, argmax and top-k."""
+"""Handlers of reductions, running sums, argmax, top-k, and losses."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from xdlc.converter.nhwc import reduce
-from xdlc.converter.nhwc.elementwise import where
-from xdlc.converter.nhwc.shapes import cast, ints, number, vector
+from xdlc.converter.functions import reduce
+from xdlc.converter.functions.shapes import ints, vector
+from xdlc.converter.functions.terms import Term
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.registry import (
@@ -51,8 +51,29 @@ def _top_k(node: Node, g: Operators, x: Value, *k: Value) -> list[Value]:
 @handler("InTopK", "InTopKV2")
 def _in_top_k(node: Node, g: Operators, x: Value, targets: Value, *k: Value) -> Value:
     count = ints(k[0], "k")[0] if k else int(node.attr("k", 1))
-    row = g.builder.const(np.arange(x.shape[1], dtype=targets.dtype.numpy))
-    hit = g("Equal", [g("Unsqueeze", [targets, vector(g, [1])]), row])
-    own = reduce.reduced(g, "Sum", where(g, hit, x, number(g, x, 0)), [1], keep=True)
-    better = reduce.reduced(g, "Sum", cast(g, g("Greater", [x, own]), INT32), [1], keep=False)
-    return g("Less", [better, number(g, better, count)])
+    hit = _chosen(g, x, targets).where(x, 0).value
+    own = reduce.reduced(g, "Sum", hit, [1], keep=True)
+    better = (Term(g, x) > own).to(INT32).value
+    return (Term(g, reduce.reduced(g, "Sum", better, [1], keep=False)) < count).value
+
+
+def _chosen(g: Operators, x: Value, classes: Value) -> Term:
+    """Return where the columns of ``x`` have the row's class."""
+    columns = g.builder.const(np.arange(x.shape[1], dtype=classes.dtype.numpy))
+    return Term(g, classes).raised(1).same(columns)
+
+
+@handler("L2Loss")
+def _l2_loss(_node: Node, g: Operators, x: Value) -> Value:
+    total = reduce.reduced(g, "Sum", g("Mul", [x, x]), range(x.rank), keep=False)
+    return (Term(g, total) * 0.5).value
+
+
+@handler("SoftmaxCrossEntropyWithLogits", "SparseSoftmaxCrossEntropyWithLogits", ignores=("Tlabels",))
+def _cross_entropy(node: Node, g: Operators, x: Value, labels: Value) -> list[Value]:
+    logarithm = Term(g, x)("LogSoftmax", axis=-1)
+    if node.type.startswith("Sparse"):
+        labels = _chosen(g, x, labels).to(x.dtype).value
+    losses = -(Term(g, labels) * logarithm)
+    loss = reduce.reduced(g, "Sum", losses.value, [1], keep=False)
+    return [loss, (logarithm("Exp") - labels).value][: len(node.outputs)]

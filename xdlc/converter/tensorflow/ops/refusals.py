@@ -5,16 +5,15 @@ from __future__ import annotations
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.registry import handler
-from xdlc.converter.values import AnyValue, Value
+from xdlc.converter.values import Value
 from xdlc.options import spell
 
-
-@handler("SymbolicGradient")
-def _gradient(node: Node, _g: Operators) -> AnyValue:
-    raise node.problem("gradients are for training only", "export the model for inference")
-
-
 _REFUSED = {
+    "Const": (
+        "xdlc supports only constants that are numbers",
+        "begin the graph at tensors of numbers: {} NODE DIMS",
+    ),
+    "SymbolicGradient": ("gradients are for training only", "export the model for inference"),
     "HashTable HashTableV2 LookupTableFind LookupTableFindV2 MutableHashTableV2": (
         "xdlc does not support lookup tables, which the model fills on loading",
         "look up outside the network, and begin after the table: {} NODE DIMS",
@@ -44,11 +43,3 @@ _REASONS = {op: reason for ops, reason in _REFUSED.items() for op in ops.split()
 def _refused(node: Node, _g: Operators) -> Value:
     problem, fix = _REASONS[node.type]
     raise node.problem(problem, fix.format(spell("input_dims")))
-
-
-@handler("Const")
-def _string(node: Node, _g: Operators) -> Value:
-    raise node.problem(
-        "xdlc supports only constants that are numbers",
-        f"begin the graph at tensors of numbers: {spell('input_dims')} NODE DIMS",
-    )

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 
-from xdlc.converter.nhwc import scatter
-from xdlc.converter.nhwc.elementwise import where
-from xdlc.converter.nhwc.shapes import (
-    cast,
+from xdlc.converter.functions import scatter
+from xdlc.converter.functions.shapes import (
     dims,
     ints,
-    number,
     reshape,
 )
+from xdlc.converter.functions.terms import Term
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.registry import handler
@@ -57,13 +55,13 @@ def _bincount(node: Node, g: Operators, x: Value, size: Value, weights: Value) -
         raise node.problem("xdlc does not support bins of more than one axis")
     elements = math.prod(dims(x))
     flat = reshape(g, x, (elements,))
-    inside = g("And", [g("GreaterOrEqual", [flat, number(g, x, 0)]), g("Less", [flat, number(g, x, count)])])
-    place = where(g, inside, flat, number(g, flat, -1))
+    term = Term(g, flat)
+    place = ((term >= 0) & (term < count)).where(term, -1).value
     if weights.size and not node.attr("binary_output", False):
         shares = reshape(g, weights, (elements,))
     else:
         shares = scatter.full(g, (elements,), 1, weights.dtype)
     totals = scatter.segments(g, shares, place, count, "Sum")
     if node.attr("binary_output", False):
-        totals = cast(g, g("Greater", [totals, number(g, totals, 0)]), totals.dtype)
+        totals = (Term(g, totals) > 0).to(totals.dtype).value
     return totals

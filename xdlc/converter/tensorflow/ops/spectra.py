@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from xdlc.converter.nhwc import spectra
-from xdlc.converter.nhwc.elementwise import atan2
-from xdlc.converter.nhwc.shapes import dims, ints
-from xdlc.converter.nhwc.spectra import Complex
+from xdlc.converter.functions import spectra
+from xdlc.converter.functions.elementwise import atan2
+from xdlc.converter.functions.shapes import dims, ints
+from xdlc.converter.functions.spectra import Complex
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.registry import complex_inputs, complex_value, handler
@@ -45,28 +46,15 @@ def _complex(node: Node, g: Operators, x: Value, y: Value) -> Any:
     return [complex_value(Complex(x, y))]
 
 
-@handler("Real")
-def _real(node: Node, g: Operators) -> Value:
-    return _pair(node).real
+_PARTS: dict[str, Callable[[Operators, Complex], Any]] = {
+    "Angle": lambda g, x: atan2(g, x.imag, x.real),
+    "ComplexAbs": spectra.magnitude,
+    "Conj": lambda g, x: complex_value(Complex(x.real, g("Neg", [x.imag]))),
+    "Imag": lambda _g, x: x.imag,
+    "Real": lambda _g, x: x.real,
+}
 
 
-@handler("Imag")
-def _imag(node: Node, g: Operators) -> Value:
-    return _pair(node).imag
-
-
-@handler("ComplexAbs")
-def _magnitude(node: Node, g: Operators) -> Value:
-    return spectra.magnitude(g, _pair(node))
-
-
-@handler("Angle")
-def _angle(node: Node, g: Operators) -> Value:
-    x = _pair(node)
-    return atan2(g, x.imag, x.real)
-
-
-@handler("Conj")
-def _conjugate(node: Node, g: Operators) -> Any:
-    x = _pair(node)
-    return [complex_value(Complex(x.real, g("Neg", [x.imag])))]
+@handler(*_PARTS)
+def _part(node: Node, g: Operators) -> Any:
+    return [_PARTS[node.type](g, _pair(node))]

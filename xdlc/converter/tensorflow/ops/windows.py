@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 
-from xdlc.converter.nhwc import normalization, windows
-from xdlc.converter.nhwc.elementwise import clipped
-from xdlc.converter.nhwc.images import dilation
-from xdlc.converter.nhwc.shapes import cast, dims, in_channel_last, ints, reshape
+from xdlc.converter.functions import windows
+from xdlc.converter.functions.images import dilation
+from xdlc.converter.functions.shapes import cast, dims, in_channel_last, ints, reshape
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tensorflow.ops.normalization import batch_norm
 from xdlc.converter.tensorflow.ops.products import matrix_product
 from xdlc.converter.tensorflow.registry import (
+    applied,
     dtype_of,
     handler,
     is_channel_first,
@@ -25,8 +26,11 @@ _POOLS: dict[str, Callable[..., Value]] = {"Max": windows.max_pool, "Avg": windo
 
 
 @handler("Conv2D", "DepthwiseConv2dNative", "Conv3D")
-def convolution(node: Node, g: Operators, x: Value, weight: Value) -> Value:
-    """Return the convolution of a node; also that of a fused one."""
+def _convolution(node: Node, g: Operators, x: Value, weight: Value) -> Value:
+    return _biased_convolution(node, g, x, weight, None)
+
+
+def _biased_convolution(node: Node, g: Operators, x: Value, weight: Value, bias: Value | None) -> Value:
     function = windows.depthwise_conv if "Depthwise" in node.type else windows.conv
     ones = [1] * x.rank
     strides, dilations = (spatial(node, name, node.attr(name) or ones) for name in ("strides", "dilations"))
@@ -35,7 +39,7 @@ def convolution(node: Node, g: Operators, x: Value, weight: Value) -> Value:
         is_channel_first(node),
         g,
         x,
-        lambda value: function(g, value, weight, strides=strides, padding=padding, dilations=dilations),
+        lambda value: function(g, value, weight, bias, strides=strides, padding=padding, dilations=dilations),
     )
 
 
@@ -136,22 +140,17 @@ def _dilation(node: Node, g: Operators, x: Value, weight: Value) -> Value:
     return dilation(g, x, weight, strides=steps, rates=rates, padding=padding_of(node))
 
 
-_PRODUCTS: dict[str, Callable[[Node, Operators, Value, Value], Value]] = {
-    "_FusedConv2D": convolution,
-    "_FusedDepthwiseConv2dNative": convolution,
-    "_FusedConv3D": convolution,
+_PRODUCTS: dict[str, Callable[[Node, Operators, Value, Value, Value | None], Value]] = {
+    "_FusedConv2D": _biased_convolution,
+    "_FusedDepthwiseConv2dNative": _biased_convolution,
+    "_FusedConv3D": _biased_convolution,
     "_FusedMatMul": matrix_product,
 }
-_ACTIVATIONS: dict[str, Callable[[Operators, Value], Value]] = {
-    "Elu": lambda g, x: g("Elu", [x], alpha=1.0),
-    "GeluApproximate": lambda g, x: g("Gelu", [x], approximate="tanh"),
-    "GeluExact": lambda g, x: g("Gelu", [x]),
-    "Identity": lambda g, x: x,
-    "Relu": lambda g, x: g("Relu", [x]),
-    "Relu6": lambda g, x: clipped(g, x, 0, 6),
-    "Sigmoid": lambda g, x: g("Sigmoid", [x]),
-    "Tanh": lambda g, x: g("Tanh", [x]),
-}
+_STEPS = {"Add": 1, "BiasAdd": 1, "FusedBatchNorm": 4} | dict.fromkeys(
+    ("Elu", "Identity", "LeakyRelu", "Relu", "Relu6", "Sigmoid", "Tanh"), 0
+)
+"""Further operands of the operators that follow in a fused node."""
+_GELUS = {"GeluApproximate": "tanh", "GeluExact": "none"}
 
 
 @handler(
@@ -167,8 +166,10 @@ _ACTIVATIONS: dict[str, Callable[[Operators, Value], Value]] = {
     ),
 )
 def _fused(node: Node, g: Operators, x: Value, weight: Value, *others: Value) -> Value:
-    result, operands = _PRODUCTS[node.type](node, g, x, weight), iter(others)
-    for step in node.attr("fused_ops") or []:
+    steps, operands = list(node.attr("fused_ops") or []), iter(others)
+    bias = next(operands, None) if steps[:1] == ["BiasAdd"] else None
+    result = _PRODUCTS[node.type](node, g, x, weight, bias)
+    for step in steps if bias is None else steps[1:]:
         result = _followed(node, g, result, str(step), operands)
     return result
 
@@ -180,27 +181,16 @@ def _followed(node: Node, g: Operators, x: Value, step: str, others: Iterator[Va
         ModelError: If the step lacks an operand.
         UnsupportedOp: If it is unknown.
     """
-    try:
-        if step == "BiasAdd":
-            bias = next(others)
-            first = "Conv" in node.type and is_channel_first(node)
-            return g("Add", [x, reshape(g, bias, (bias.size, *[1] * (x.rank - 2))) if first else bias])
-        if step == "Add":
-            return g("Add", [x, next(others)])
-        if step == "FusedBatchNorm":
-            scale, offset, mean, variance = [next(others) for _ in range(4)]
-            epsilon = float(node.attr("epsilon", 1e-4))
-            given = (scale, offset, mean, variance, epsilon)
-            return in_channel_last(
-                is_channel_first(node), g, x, lambda value: normalization.batch_norm(g, value, *given)
-            )
-    except StopIteration:
-        raise node.invalid(f"step {step} of fused_ops has no operand") from None
-    if step == "LeakyRelu":
-        return g("LeakyRelu", [x], alpha=float(node.attr("leakyrelu_alpha", 0.2)))
-    if step not in _ACTIVATIONS:
-        raise node.problem(f"xdlc does not support step {step!r} of fused_ops")
-    return _ACTIVATIONS[step](g, x)
+    if step in _GELUS:
+        return g("Gelu", [x], approximate=_GELUS[step])
+    if step not in _STEPS:
+        raise node.problem(f"xdlc does not support step {step!r} of a fused operator")
+    operands = list(islice(others, _STEPS[step]))
+    if len(operands) < _STEPS[step]:
+        raise node.invalid(f"step {step} of fused_ops has no operand")
+    attributes = {"alpha": float(node.attr("leakyrelu_alpha", 0.2)), "is_training": False}
+    results = applied(node, g, step, [x, *operands], **attributes)
+    return results if isinstance(results, Value) else results[0]
 
 
 @handler("_FusedBatchNormEx", ignores=("U", "num_side_inputs"))
@@ -209,6 +199,4 @@ def _batch_norm(node: Node, g: Operators, *operands: Value) -> list[Value]:
     if len(operands) > 5:
         result = g("Add", [result, operands[5]])
     activation = str(node.attr("activation_mode", "Identity"))
-    if activation not in _ACTIVATIONS:
-        raise node.problem(f"xdlc does not support activation_mode {activation!r}")
-    return [_ACTIVATIONS[activation](g, result), *rest]
+    return [_followed(node, g, result, activation, iter(())), *rest]

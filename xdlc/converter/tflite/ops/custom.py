@@ -1,4 +1,4 @@
-"""Handlers of custom operators."""
+"""Handlers of custom operators, and of variables' handles."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from xdlc.converter.nhwc import blocks, windows
-from xdlc.converter.nhwc.shapes import cast, dims, number, permuted, reshape, vector
+from xdlc.converter.functions import blocks, windows
+from xdlc.converter.functions.shapes import dims, number, permuted, reshape, vector
+from xdlc.converter.functions.terms import Term
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tflite.registry import dtype_of, handler
@@ -23,6 +24,14 @@ def _compiled(node: Node, g: Operators) -> Value:
     raise node.problem(
         "the operator contains code compiled for a chip, which xdlc does not support",
         "convert the .tflite file before compilation",
+    )
+
+
+@handler("VAR_HANDLE", "ASSIGN_VARIABLE", "CALL_ONCE", ignores=("container", "shared_name"), wraps=False)
+def _variable(node: Node, _g: Operators) -> Value:
+    raise node.problem(
+        "xdlc does not support a variable's handle as an input of a sub-graph or resource operator",
+        "pass the variable's value, or read and assign it in the main graph only",
     )
 
 
@@ -74,16 +83,14 @@ def _pool_with_places(node: Node, g: Operators) -> list[Value]:
         before for before, _ in windows.amounts(params["padding"], [height, width], kernel, strides, [1, 1])
     ]
     # Places count within the window: those of its first cell are subtracted.
-    rows = g("Div", [places, number(g, places, width * channels)])
-    columns = g("Mod", [g("Div", [places, number(g, places, channels)]), number(g, places, width)])
+    cell = Term(g, places) / channels
     starts = [
         np.arange(size, dtype=np.int64) * step - before
         for size, step, before in zip(dims(most, (1, 2)), strides, begin, strict=True)
     ]
-    row = g("Sub", [rows, g.builder.const(starts[0].reshape(1, -1, 1, 1))])
-    column = g("Sub", [columns, g.builder.const(starts[1].reshape(1, 1, -1, 1))])
-    found = g("Add", [g("Mul", [row, number(g, row, kernel[1])]), column])
-    return [most, cast(g, found, dtype_of(node, 1))]
+    rows = Term(g, places) / (width * channels) - g.builder.const(starts[0].reshape(1, -1, 1, 1))
+    columns = cell("Mod", width) - g.builder.const(starts[1].reshape(1, 1, -1, 1))
+    return [most, (rows * kernel[1] + columns).to(dtype_of(node, 1)).value]
 
 
 @handler("MaxUnpooling2D", "LiteRtMaxUnpooling2D")
@@ -95,13 +102,12 @@ def _unpool(node: Node, g: Operators, x: Value, places: Value) -> Value:
         raise node.problem(f"xdlc does not support unpooling of windows {kernel} with strides {strides}")
     if places.dtype.is_float:
         places = g("Floor", [places])
-    zero = number(g, x, 0)
-    parts = []
+    parts, zero = [], number(g, x, 0)
     for row in range(strides[0]):
         for column in range(strides[1]):
             is_in = row < kernel[0] and column < kernel[1]
-            here = g("Equal", [places, number(g, places, row * kernel[1] + column if is_in else -1)])
-            parts.append(g("Where", [here, x, zero]))
+            here = Term(g, places).same(row * kernel[1] + column if is_in else -1)
+            parts.append(here.where(x, zero).value)
     joined = g("Concat", parts, axis=3) if len(parts) > 1 else parts[0]
     if strides[0] == strides[1]:
         unpooled = blocks.depth_to_space(g, joined, strides[0]) if strides[0] > 1 else joined
@@ -112,4 +118,4 @@ def _unpool(node: Node, g: Operators, x: Value, places: Value) -> Value:
     if params["padding"] == "SAME" or kernel == strides:
         return unpooled
     ends = [(n - 1) * step + size for n, step, size in zip((height, width), strides, kernel, strict=True)]
-    return g("Slice", [unpooled, vector(g, [0, 0]), vector(g, ends), vector(g, [1, 2])])
+    return g("Slice", [unpooled, [0, 0], vector(g, ends), [1, 2]])

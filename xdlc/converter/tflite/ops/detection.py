@@ -1,4 +1,4 @@
-"""Handlers of detections and suppressed boxes."""
+"""Handler of detections."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xdlc.converter.nhwc import detection
-from xdlc.converter.nhwc.gathering import gather
-from xdlc.converter.nhwc.shapes import cast, dims, known, number, positions, reshape, vector
+from xdlc.converter.functions import detection
+from xdlc.converter.functions.gathering import gather, split
+from xdlc.converter.functions.shapes import cast, dims, positions, reshape, vector
+from xdlc.converter.functions.terms import Term
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tflite.registry import handler
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import FLOAT32
-
-# ------------------------------------------------------------------ detections
 
 
 @handler(
@@ -60,12 +59,12 @@ def _corners(node: Node, g: Operators, codes: Value, anchors: Value) -> Value:
     if 0 in scales:
         raise node.invalid("a scale of the boxes must not be 0")
     count = codes.shape[1]
-    codes = g("Div", [reshape(g, codes, (count, 4)), g.builder.const(np.asarray(scales, np.float32))])
-    places, sizes = g.apply("Split", [codes, vector(g, [2, 2])], {"axis": 1}, 2)
-    at, of = g.apply("Split", [anchors, vector(g, [2, 2])], {"axis": 1}, 2)
-    centre = g("Add", [g("Mul", [places, of]), at])
-    half = g("Mul", [g("Mul", [g("Exp", [sizes]), of]), number(g, of, 0.5)])
-    return g("Concat", [g("Sub", [centre, half]), g("Add", [centre, half])], axis=1)
+    codes = g("Div", [reshape(g, codes, (count, 4)), np.asarray(scales, np.float32)])
+    (places, sizes), (at, of) = (
+        [Term(g, part) for part in split(g, table, [2, 2], 1)] for table in (codes, anchors)
+    )
+    centre, half = places * of + at, sizes("Exp") * of * 0.5
+    return g("Concat", [(centre - half).value, (centre + half).value], axis=1)
 
 
 def _fast(
@@ -76,46 +75,28 @@ def _fast(
     Each has the ``per_anchor`` best classes of its anchor.
     """
     kept = min(per_anchor, scores.shape[1])
-    best, kinds = g.apply("TopK", [scores, vector(g, [kept])], {"axis": 1}, 2)
-    leading = g("Slice", [best, vector(g, [0]), vector(g, [1]), vector(g, [1])])
+    best, kinds = g.apply("TopK", [scores, [kept]], {"axis": 1}, 2)
+    leading = g("Slice", [best, [0], [1], [1]])
     chosen = detection.suppressed(g, boxes, reshape(g, leading, (scores.shape[0],)), most, overlap, threshold)
     chosen, count = detection.padded_choice(g, chosen, most)
-    is_found = g("Less", [g.builder.const(np.arange(most, dtype=np.int32)), count])
-    is_found = g("Unsqueeze", [is_found, vector(g, [1])])
+    is_found = g("Less", [np.arange(most, dtype=np.int32), count])
+    is_found = g("Unsqueeze", [is_found, [1]])
 
     def of_chosen(table: Value) -> Value:
         rows = gather(g, table, positions(g, chosen), 0)
-        return g("Where", [is_found, rows, number(g, rows, 0)])
+        return g("Where", [is_found, rows, 0])
 
     def spread(table: Value) -> Value:
         pads = vector(g, [0, 0, 0, per_anchor - kept])
         found = g("Pad", [table, pads]) if per_anchor > kept else table
         return reshape(g, found, (1, most * per_anchor))
 
-    corners = g("Tile", [of_chosen(boxes), vector(g, [1, kept])])
+    corners = g("Tile", [of_chosen(boxes), [1, kept]])
     if per_anchor > kept:
-        corners = g("Pad", [corners, vector(g, [0, 0, 0, 4 * (per_anchor - kept)])])
+        corners = g("Pad", [corners, [0, 0, 0, 4 * (per_anchor - kept)]])
     return [
         reshape(g, corners, (1, most * per_anchor, 4)),
         spread(of_chosen(cast(g, kinds, FLOAT32))),
         spread(of_chosen(best)),
         reshape(g, cast(g, count, FLOAT32), (1,)),
     ]
-
-
-@handler("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5")
-def _suppressed(node: Node, g: Operators, boxes: Value, scores: Value, *given: Value) -> list[Value]:
-    limits = [float(known(value, "a limit").reshape(-1)[0]) for value in given]
-    count, overlap, threshold = int(limits[0]), limits[1], limits[2]
-    # LiteRT drops boxes at the limit too, others only those above it: at 0 it keeps the best box alone.
-    overlap = float(np.nextafter(np.float32(overlap), np.float32(-1))) if overlap > 0 else -1.0
-    if node.type.endswith("V5") and limits[3] > 0 and count:
-        return list(detection.softly_suppressed(g, boxes, scores, count, overlap, threshold, limits[3]))
-    most = min(count, 1) if overlap < 0 else count
-    chosen = detection.suppressed(g, boxes, scores, most, max(overlap, 0.0), threshold)
-    padded, valid = detection.padded_choice(g, chosen, count)
-    if node.type.endswith("V4"):
-        return [padded, valid]
-    is_valid = g("Less", [g.builder.const(np.arange(count, dtype=np.int32)), valid])
-    found = g("Where", [is_valid, g("Gather", [scores, padded], axis=0), number(g, scores, 0)])
-    return [padded, found, valid]

@@ -8,16 +8,24 @@ from functools import partial
 
 import numpy as np
 
-from xdlc.converter.nhwc import recurrent
-from xdlc.converter.nhwc.elementwise import clipped
-from xdlc.converter.nhwc.recurrent import PARTS, SUMS, Finish, LstmWeights, Rounding, Steps
+from xdlc.converter import fixed_point
+from xdlc.converter.functions.elementwise import clipped
+from xdlc.converter.functions.lstm import PARTS, SUMS, Finish, Rounding, Steps, activated, lstm, rnn
+from xdlc.converter.functions.products import dense
+from xdlc.converter.functions.recurrence import NONE, Gates, Weights, front, lstm_cell
+from xdlc.converter.functions.shapes import dims, reshape
+from xdlc.converter.functions.terms import Term
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.tflite.graphs import Operator
-from xdlc.converter.tflite.quantized import real_value, rounded_value, stored_value
+from xdlc.converter.tflite.quantized import restored_value, stored_value
 from xdlc.converter.tflite.registry import handler
 from xdlc.converter.tflite.tensors import Quantization, TensorInfo
+from xdlc.converter.tflite.variables import STATES
 from xdlc.converter.values import Value
+from xdlc.ir import ScaleOffset
+from xdlc.ir.dtype import UFIXED8, UFIXED16
+from xdlc.opdefs.cells import ORDERS
 
 _NORM_BITS = 10
 """Fractional bits of normalized values, in which biases of layer norms count too."""
@@ -50,7 +58,7 @@ def rounding_of(node: Node, g: Operators) -> Rounding:
         ModelError: If a tensor that the kernel reads integers of is not quantized.
     """
     operator: Operator = node.message
-    between = operator.intermediates
+    between, gates = operator.intermediates, ORDERS["LSTM"]["TFLite"]
     if len(between) != 5:
         raise node.problem(
             f"an integer LSTM has {len(between)} intermediate tensors instead of 5",
@@ -67,15 +75,15 @@ def rounding_of(node: Node, g: Operators) -> Rounding:
 
     return Rounding(
         partial(rounded, g),
-        dict(zip("ifco", (entry._replace(zero=0, bits=16) for entry in sums), strict=True)),
-        dict(zip("ifco", (max(1, int(_GUARD * scale)) for scale in scales), strict=True)),
+        dict(zip(gates, (entry._replace(zero=0, bits=16) for entry in sums), strict=True)),
+        dict(zip(gates, (max(1, int(_GUARD * scale)) for scale in scales), strict=True)),
         cell,
         hidden,
         output,
     )
 
 
-def integer_weights(node: Node, g: Operators, weights: LstmWeights, rounding: Rounding) -> LstmWeights:
+def integer_weights(node: Node, g: Operators, weights: Weights, rounding: Rounding) -> Weights:
     """Return weights with whole steps as bounds, and peepholes padded to the outputs."""
     outputs, units = (node.message.inputs[index].shape[-1] for index in (18, 19))
     mask = g.builder.const((np.arange(units) < outputs).astype(np.float32))
@@ -96,8 +104,10 @@ def rounded(g: Operators, value: Value, steps: Steps) -> Value:
     if not low <= 0 <= high:
         value = clipped(g, value, low * steps.scale, high * steps.scale)
         steps = Steps(steps.scale)
-    parameters = Quantization(np.asarray([steps.scale], np.float32), np.asarray([steps.zero], np.int64))
-    return rounded_value(g, value, parameters, np.dtype(f"int{steps.bits}"))
+    encoding = ScaleOffset(steps.scale, _limits(steps.bits)[0] - steps.zero)
+    dtype = UFIXED8 if steps.bits == 8 else UFIXED16
+    stored = fixed_point.rounded(g.builder, value, (dtype, encoding))
+    return fixed_point.restored(g.builder, stored.real)
 
 
 def _limits(bits: int) -> tuple[int, int]:
@@ -137,36 +147,44 @@ def steps_of(node: Node, tensor: TensorInfo | None) -> Steps:
 
 
 _ACTIVATIONS = {0: None, 1: "Relu", 2: "ReluN1To1", 3: "Relu6", 4: "Tanh"}
-_IGNORED = ("asymmetric_quantize_inputs", "kernel_type", "diagonal_recurrent_tensors")
+_IGNORED = ("asymmetric_quantize_inputs", "diagonal_recurrent_tensors")
 _BASIC = 1
-_GATES = "ifco"
+_LSTM_NORMS = 20
+_WEIGHTS = {
+    "LSTM": [1],
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": [1],
+    "BIDIRECTIONAL_SEQUENCE_LSTM": [1, 18],
+    "RNN": [1],
+    "UNIDIRECTIONAL_SEQUENCE_RNN": [1],
+    "BIDIRECTIONAL_SEQUENCE_RNN": [1, 5],
+}
+"""Positions of the first weights of each direction."""
+_AUXILIARY = {"BIDIRECTIONAL_SEQUENCE_LSTM": (39, 4), "BIDIRECTIONAL_SEQUENCE_RNN": (9, 1)}
+"""Position of an auxiliary input, which the weights of each direction follow, and their number."""
 
 
 def _real(node: Node, g: Operators, tensors: Sequence[TensorInfo | None] = ()) -> list[Value | None]:
     """Return float inputs, with the quantization of other tensors if stated."""
     operator: Operator = node.message
     return [
-        value if value is None or info is None else real_value(g, value, info)
+        value if value is None or info is None else restored_value(g, value, info)
         for value, info in zip(node.inputs, tensors or operator.inputs, strict=True)
     ]
 
 
-def _stored(g: Operators, value: Value, tensor: TensorInfo | None) -> Value:
-    return value if tensor is None else stored_value(g, value, tensor)
+def _stored(g: Operators, values: Sequence[Value], tensors: Sequence[TensorInfo | None]) -> list[Value]:
+    """Return values as the integers of tensors that are quantized."""
+    return [
+        value if tensor is None else stored_value(g, value, tensor)
+        for value, tensor in zip(values, tensors, strict=False)
+    ]
 
 
-def _rounded(g: Operators, tensors: Sequence[TensorInfo | None]) -> Finish | None:
-    """Return the rounding of states to their tensors; None if none is quantized."""
-    if all(tensor is None or tensor.quantization is None for tensor in tensors):
+def _rounded(g: Operators, tensor: TensorInfo | None) -> Finish | None:
+    """Return the rounding of a state to its tensor; None if that is not quantized."""
+    if tensor is None or tensor.quantization is None:
         return None
-
-    def finish(states: Sequence[Value]) -> list[Value]:
-        return [
-            value if tensor is None else real_value(g, stored_value(g, value, tensor), tensor)
-            for value, tensor in zip(states, tensors, strict=True)
-        ]
-
-    return finish
+    return lambda state: restored_value(g, stored_value(g, state, tensor), tensor)
 
 
 def _activation(node: Node) -> str | None:
@@ -183,218 +201,169 @@ def _at(node: Node, values: Sequence[Value | None], index: int) -> Value:
     return value
 
 
-def _swapped(g: Operators, x: Value, *, swap: bool) -> Value:
-    return g("Transpose", [x], perm=[1, 0, 2]) if swap else x
-
-
-def _weights(node: Node, values: Sequence[Value | None], first: int, norms: int | None = None) -> LstmWeights:
-    """Return the weights of an LSTM from the input at ``first`` on.
+def _weights(node: Node, values: Sequence[Value | None], first: int) -> Weights:
+    """Return the weights of a direction from the input at ``first`` on.
 
     Raises:
         ModelError: If a gate other than the input gate lacks weights, or that one half of them.
     """
+    activation = _activation(node)
+    if "RNN" in node.type:
+        weight, recurrence = (_at(node, values, first + index) for index in (0, 1))
+        return Weights({"n": weight}, {"n": recurrence}, {"n": values[first + 2]}, activation=activation)
     for index in (1, 2, 3, 5, 6, 7, *((0, 4) if values[first] is not None else ())):
         _at(node, values, first + index)
-
-    def gates(start: int | None, names: str) -> dict[str, Value | None]:
-        if start is None:
-            return {}
-        return {
-            name: values[start + index] if start + index < len(values) else None
-            for index, name in enumerate(names)
-        }
-
-    activation = _activation(node)
     if activation is None:
         raise node.problem(
             "xdlc does not support an LSTM without an activation, because LiteRT then reads unset memory",
             "convert the model with fused activation TANH",
         )
-    projection, bias = gates(first + 15, "pb").values()
-    return LstmWeights(
-        gates(first, _GATES),
-        gates(first + 4, _GATES),
-        gates(first + 11, _GATES),
-        gates(first + 8, "ifo"),
-        gates(norms, _GATES),
-        projection,
-        bias,
+    order = ORDERS["LSTM"]["TFLite"]
+
+    def gates(start: int, names: str = order) -> Gates:
+        return dict(zip(names, values[start : start + len(names)], strict=False))
+
+    return Weights(
+        gates(first),
+        gates(first + 4),
+        gates(first + 11),
+        peepholes=gates(first + 8, order.replace("c", "")),
+        norms=NONE if node.type in _AUXILIARY else gates(_LSTM_NORMS),
+        projection=values[first + 15],
+        projection_bias=values[first + 16],
         cell_clip=node.attr("cell_clip", 0.0),
         clip=node.attr("proj_clip", 0.0),
         activation=activation,
     )
 
 
-@handler("UNIDIRECTIONAL_SEQUENCE_LSTM", ignores=_IGNORED, wraps=False)
-def _sequence_lstm(node: Node, g: Operators) -> list[Value]:
-    return _full_lstm(node, g, swap=not node.attr("time_major", False))
-
-
-def _full_lstm(node: Node, g: Operators, *, swap: bool, once: bool = False) -> list[Value]:
+@handler(*_WEIGHTS, ignores=_IGNORED, wraps=False)
+def _recurrent(node: Node, g: Operators) -> list[Value]:
+    """Return hidden states of each direction, and the next states."""
     operator: Operator = node.message
-    for index in (0, 18, 19):
+    if node.attr("kernel_type", 0) == _BASIC:
+        return _basic_lstm(node, g)
+    ways, is_lstm, is_step = _WEIGHTS[node.type], "LSTM" in node.type, node.type in ("LSTM", "RNN")
+    for index in (0, *STATES[node.type]):
         _at(node, node.inputs, index)
-    rounding = rounding_of(node, g) if operator.outputs[0].quantization is not None else None
+    is_integer = is_lstm and len(ways) == 1 and operator.outputs[0].quantization is not None
+    rounding = rounding_of(node, g) if is_integer else None
     values = _real(node, g, integer_inputs(node) if rounding else ())
-    weights = _weights(node, values, 1, 20)
-    weights = integer_weights(node, g, weights, rounding) if rounding else weights
-    states = [_at(node, values, index) for index in (18, 19)]
-    tensors = [operator.inputs[index] for index in (18, 19)]
+    swap = not is_step and not node.attr("time_major", node.type == "BIDIRECTIONAL_SEQUENCE_LSTM")
+
+    def swapped_axes(x: Value) -> Value:
+        return g("Transpose", [x], perm=[1, 0, 2]) if swap else x
+
     x = _at(node, values, 0)
-    x = recurrent.front(g, x) if once else _swapped(g, x, swap=swap)
-    every, *last = recurrent.lstm(g, x, weights, states, rounding)
-    every = last[0] if once else _swapped(g, every, swap=swap)
-    return [
-        stored_value(g, every, operator.outputs[0]),
-        *(_stored(g, value, tensor) for value, tensor in zip(last, tensors, strict=True)),
-    ]
-
-
-@handler("LSTM", ignores=_IGNORED[:1] + _IGNORED[2:], wraps=False)
-def _lstm(node: Node, g: Operators) -> list[Value]:
-    if node.attr("kernel_type", 0) != _BASIC:
-        return _full_lstm(node, g, swap=False, once=True)
-    operator: Operator = node.message
-    values = _real(node, g)
-    x, hidden, weight, bias, cell = (_at(node, values, index) for index in range(5))
-    activation = _activation(node)
-    if activation != "Tanh" or node.attr("cell_clip", 0.0) or node.attr("proj_clip", 0.0):
-        raise node.problem("an LSTM of the basic kernel supports only TANH, without clips")
-    joined = g("Concat", [x, hidden], axis=1)
-    state = operator.inputs[4] if operator.outputs[0].quantization is not None else None
-    memory_steps = None if state is None else steps_of(node, state)
-
-    def kept(value: Value, *places: Steps | None) -> Value:
-        for steps in places if state is not None else ():
-            value = value if steps is None else rounded(g, value, steps)
-        return value
-
-    total = g("Add", [g("MatMul", [joined, g("Transpose", [weight], perm=[1, 0])]), bias])
-    total = kept(total, SUMS)
-    writing, new, forget, shown = g.apply("Split", [total], {"axis": 1, "num_outputs": 4}, 4)
-    writing, forget, shown = (kept(g("Sigmoid", [gate]), PARTS) for gate in (writing, forget, shown))
-    added = kept(g("Mul", [writing, kept(g("Tanh", [new]), PARTS)]), PARTS, memory_steps)
-    memory = kept(g("Add", [kept(g("Mul", [forget, cell]), memory_steps), added]), memory_steps)
-    result = kept(g("Mul", [shown, kept(g("Tanh", [memory]), PARTS)]), PARTS)
-    made = [result, memory, joined, total]
-    return [stored_value(g, value, info) for value, info in zip(made, operator.outputs, strict=False)]
-
-
-@handler("BIDIRECTIONAL_SEQUENCE_LSTM", ignores=_IGNORED, wraps=False)
-def _two_lstms(node: Node, g: Operators) -> list[Value]:
-    values = _real(node, g)
-    swap = not node.attr("time_major", True)
-    forward, backward = _weights(node, values, 1), _weights(node, values, 18)
-    x = _swapped(g, _at(node, values, 0), swap=swap)
-    sources = _sources(node, g, values, x, 39, swap=swap)
-    runs = []
-    for index, weights in enumerate((forward, backward)):
-        first = 35 + 2 * index
-        states = [_at(node, values, position) for position in (first, first + 1)]
-        if len(sources) == 3:
-            extra = values[40 + 4 * index : 44 + 4 * index]
-            weights = _widened(g, weights, extra)
-            source = sources[2]
+    auxiliary = _auxiliary(node, g, values, swap=swap)
+    x, auxiliary = front(g, x) if is_step else swapped_axes(x), auxiliary and swapped_axes(auxiliary)
+    tensors = [operator.inputs[place] for place in STATES[node.type]]
+    states = [_at(node, values, place) for place in STATES[node.type]]
+    count = len(states) // len(ways)
+    outputs, lasts = list[Value](), list[Value]()
+    for index, first in enumerate(ways):
+        weights, own = _weights(node, values, first), states[index * count : (index + 1) * count]
+        source = x
+        if auxiliary is not None:
+            source, weights = _joined(node, g, values, weights, [x, auxiliary], index)
+        if is_lstm:
+            weights = integer_weights(node, g, weights, rounding) if rounding else weights
+            every, *last = lstm(g, source, weights, own, rounding, reverse=bool(index))
         else:
-            source = sources[index]
-        runs.append(recurrent.lstm(g, source, weights, states, reverse=bool(index)))
-    return _both(node, g, runs, (35, 36, 37, 38), swap=swap)
+            finish = _rounded(g, tensors[index])
+            every, *last = rnn(g, source, weights, own[0], finish, reverse=bool(index))
+        outputs.append(last[0] if is_step else swapped_axes(every))
+        lasts += last
+    if len(ways) > 1 and node.attr("merge_outputs", False):
+        outputs = [g("Concat", outputs, axis=2)]
+    return [*_stored(g, outputs, operator.outputs), *_stored(g, lasts, tensors)]
 
 
-def _widened(g: Operators, weights: LstmWeights, extra: Sequence[Value | None]) -> LstmWeights:
-    """Return weights for an input joined with an auxiliary one."""
+def _auxiliary(node: Node, g: Operators, values: Sequence[Value | None], *, swap: bool) -> Value | None:
+    """Return the auxiliary input, if an operator has one and reads it."""
+    place, _ = _AUXILIARY.get(node.type, (len(values), 0))
+    auxiliary = values[place] if place < len(values) else None
+    if auxiliary is None or not swap or any(value is not None for value in values[place + 1 :]):
+        return auxiliary
+    g.context.diagnostics.notices.append(
+        f"operator {node.own_name!r}: the auxiliary input has no weights; xdlc ignores this input, as "
+        "LiteRT does without time_major"
+    )
+    return None
+
+
+def _joined(
+    node: Node,
+    g: Operators,
+    values: Sequence[Value | None],
+    weights: Weights,
+    sources: Sequence[Value],
+    index: int,
+) -> tuple[Value, Weights]:
+    """Return the input of a direction and its weights, joined with auxiliary ones.
+
+    Without weights the auxiliary input is the input of the second direction.
+    """
+    place, count = _AUXILIARY[node.type]
+    if all(value is None for value in values[place + 1 :]):
+        return sources[index], weights
+    extra = values[place + 1 + count * index :][:count]
     inputs = {
         gate: value if value is None or more is None else g("Concat", [value, more], axis=1)
         for (gate, value), more in zip(weights.inputs.items(), extra, strict=True)
     }
-    return weights._replace(inputs=inputs)
+    return g("Concat", sources, axis=2), weights._replace(inputs=inputs)
 
 
-def _sources(
-    node: Node, g: Operators, values: Sequence[Value | None], x: Value, at: int, *, swap: bool
-) -> list[Value]:
-    """Return the inputs of both directions, and an auxiliary one if each has its own."""
-    auxiliary = values[at] if at < len(values) else None
-    if auxiliary is None:
-        return [x, x]
-    auxiliary = _swapped(g, auxiliary, swap=swap)
-    if all(value is None for value in values[at + 1 :]):
-        if not swap:
-            return [x, auxiliary]
-        g.context.diagnostics.notices.append(
-            f"operator {node.own_name!r}: the auxiliary input has no weights; xdlc ignores this input, as "
-            "LiteRT does without time_major"
-        )
-        return [x, x]
-    return [x, x, g("Concat", [x, auxiliary], axis=2)]
-
-
-def _both(
-    node: Node, g: Operators, runs: Sequence[Sequence[Value]], states: Sequence[int], *, swap: bool
-) -> list[Value]:
-    """Return both directions' outputs, joined if requested, and next states."""
-    operator: Operator = node.message
-    outputs = [_swapped(g, run[0], swap=swap) for run in runs]
-    if node.attr("merge_outputs", False):
-        outputs = [g("Concat", outputs, axis=2)]
-    last = [value for run in runs for value in run[1:]]
-    return [
-        *(stored_value(g, value, info) for value, info in zip(outputs, operator.outputs, strict=False)),
-        *(_stored(g, value, operator.inputs[at]) for value, at in zip(last, states, strict=True)),
-    ]
-
-
-@handler("RNN", ignores=_IGNORED, wraps=False)
-def _rnn(node: Node, g: Operators) -> list[Value]:
-    return _simple(node, g, swap=False, once=True)
-
-
-@handler("UNIDIRECTIONAL_SEQUENCE_RNN", ignores=_IGNORED, wraps=False)
-def _sequence_rnn(node: Node, g: Operators) -> list[Value]:
-    return _simple(node, g, swap=not node.attr("time_major", False))
-
-
-def _simple(node: Node, g: Operators, *, swap: bool, once: bool = False) -> list[Value]:
+def _basic_lstm(node: Node, g: Operators) -> list[Value]:
+    """Apply a step of the basic kernel, which has joined weights."""
     operator: Operator = node.message
     values = _real(node, g)
-    x = _at(node, values, 0)
-    x = recurrent.front(g, x) if once else _swapped(g, x, swap=swap)
-    weights = [_at(node, values, 1), _at(node, values, 2), values[3]]
-    tensors = [operator.inputs[4]]
-    state, finish = _at(node, values, 4), _rounded(g, tensors)
-    every, last = recurrent.rnn(g, x, weights, state, _activation(node), finish)
-    result = last if once else _swapped(g, every, swap=swap)
-    return [stored_value(g, result, operator.outputs[0]), _stored(g, last, tensors[0])]
+    x, hidden, weight, bias, cell = (_at(node, values, index) for index in range(5))
+    if _activation(node) != "Tanh" or node.attr("cell_clip", 0.0) or node.attr("proj_clip", 0.0):
+        raise node.problem("an LSTM of the basic kernel supports only TANH, without clips")
+    joined = g("Concat", [x, hidden], axis=1)
+    is_integer = operator.outputs[0].quantization is not None
+    memory = [steps_of(node, operator.inputs[4])] if is_integer else []
+    places = {"sums": [SUMS], "kept": memory, "added": [PARTS, *memory], "cell": memory}
 
+    def keep(name: str, value: Term) -> Term:
+        for steps in places.get(name, [PARTS]) if memory else ():
+            value = Term(g, rounded(g, value.value, steps))
+        return value
 
-@handler("BIDIRECTIONAL_SEQUENCE_RNN", ignores=_IGNORED, wraps=False)
-def _two_rnns(node: Node, g: Operators) -> list[Value]:
-    operator: Operator = node.message
-    values, swap = _real(node, g), not node.attr("time_major", False)
-    x = _swapped(g, _at(node, values, 0), swap=swap)
-    sources = _sources(node, g, values, x, 9, swap=swap)
-    runs = []
-    for index, first in enumerate((1, 5)):
-        weights = [_at(node, values, first), _at(node, values, first + 1), values[first + 2]]
-        if len(sources) == 3:
-            weights[0] = g("Concat", [weights[0], _at(node, values, 10 + index)], axis=1)
-        finish = _rounded(g, [operator.inputs[first + 3]])
-        state = _at(node, values, first + 3)
-        source = sources[2] if len(sources) == 3 else sources[index]
-        runs.append(recurrent.rnn(g, source, weights, state, _activation(node), finish, reverse=bool(index)))
-    return _both(node, g, runs, (4, 8), swap=swap)
+    total = keep("sums", Term(g, dense(g, joined, weight, bias))).value
+    results = [*lstm_cell(g, total, cell, "TFLite basic", keep=keep), joined, total]
+    return _stored(g, results, operator.outputs)
 
 
 @handler("SVDF", ignores=_IGNORED, wraps=False)
 def _svdf(node: Node, g: Operators) -> list[Value]:
+    """Filter the last ``memory`` products of features by weights of time.
+
+    Features are [filters, width].  The state [B, filters * memory] holds the products; ``rank`` filters make
+    a unit.
+    """
     operator: Operator = node.message
     values = _real(node, g)
     x, features, times, state = (_at(node, values, index) for index in (0, 1, 2, 4))
     rank, info = node.attr("rank", 0), operator.inputs[4]
     if rank < 1 or times.shape[0] % rank:
         raise node.invalid(f"rank {rank} does not divide its filters")
-    result, held = recurrent.svdf(g, x, features, times, values[3], state, rank, _rounded(g, [info]))
+    batch, (filters, memory), finish = dims(x)[0], dims(times), _rounded(g, info)
+    product = dense(g, x, features)
+    product = product if finish is None else finish(product)
+    new = reshape(g, product, (batch, filters, 1))
+    before = reshape(g, state, (batch, filters, memory))
+    kept = g("Slice", [before, *([number] for number in (1, memory, 2))])
+    window = g("Concat", [kept, new], axis=2) if memory > 1 else new
+    total = (Term(g, window) * times)("ReduceSum", [2], keepdims=0)
+    if rank > 1:
+        total = Term(g, reshape(g, total.value, (batch, filters // rank, rank)))
+        total = total("ReduceSum", [2], keepdims=0)
+    total = total if values[3] is None else total + values[3]
     activation = _activation(node)
     if operator.outputs[0].quantization is None:  # integer kernels only clip to the range of the output
-        result = recurrent.activated(g, result, activation)
-    return [stored_value(g, result, operator.outputs[0]), _stored(g, held, info)]
+        total = activated(total, activation)
+    states = reshape(g, window, (batch, filters * memory))
+    return _stored(g, [total.value, states], [operator.outputs[0], info])

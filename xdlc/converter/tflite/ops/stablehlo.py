@@ -6,50 +6,23 @@ Semantics: the StableHLO specification (openxla.org/stablehlo/spec).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from string import ascii_letters
 from typing import Any
 
 import numpy as np
 
-from xdlc.converter.nhwc import elementwise as formulas
-from xdlc.converter.nhwc import slicing, windows
-from xdlc.converter.nhwc.reduce import window_reduced
-from xdlc.converter.nhwc.shapes import cast, dims, number, permuted, reshape, vector
-from xdlc.converter.operators.control_flow.sub_graph import inline
+from xdlc.converter.control_flow.sub_graph import inline
+from xdlc.converter.functions import elementwise as formulas
+from xdlc.converter.functions import slicing, windows
+from xdlc.converter.functions.reduce import window_reduced
+from xdlc.converter.functions.shapes import cast, dims, number, permuted, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Body, Node
 from xdlc.converter.tflite.registry import dtype_of, handler, stated_dims
 from xdlc.converter.values import AnyValue, Value
 from xdlc.ir.dtype import BOOL8, INT64
 
-_SAME = {
-    f"STABLEHLO_{name}": operator
-    for name, operator in {
-        "LOGISTIC": "Sigmoid",
-        "ADD": "Add",
-        "DIVIDE": "Div",
-        "MULTIPLY": "Mul",
-        "MAXIMUM": "Max",
-        "MINIMUM": "Min",
-        "ABS": "Abs",
-        "COSINE": "Cos",
-        "EXPONENTIAL": "Exp",
-        "FLOOR": "Floor",
-        "LOG": "Log",
-        "NEGATE": "Neg",
-        "POWER": "Pow",
-        "SUBTRACT": "Sub",
-        "TANH": "Tanh",
-        "SELECT": "Where",
-    }.items()
-}
-_ON_BITS = {"STABLEHLO_AND": ("And", "BitwiseAnd"), "STABLEHLO_OR": ("Or", "BitwiseOr")}
-_FORMULAS: dict[str, Callable[..., Value]] = {
-    "STABLEHLO_RSQRT": formulas.rsqrt,
-    "STABLEHLO_REMAINDER": formulas.truncate_mod,
-    "STABLEHLO_CLAMP": lambda g, low, x, high: g("Min", [g("Max", [x, low]), high]),
-}
 _COMPARISONS = ("Equal", "", "GreaterOrEqual", "Greater", "LessOrEqual", "Less")
 """Operators of the directions of a comparison, by their number; the second one is "not equal"."""
 _REDUCTIONS = {
@@ -71,45 +44,20 @@ def _composite(node: Node, g: Operators, *values: Value) -> Sequence[AnyValue]:
     return inline(g.context, body, dict(zip(body.inputs, values, strict=True)))
 
 
-@handler("DENSIFY", wraps=False)
-def _densify(node: Node, g: Operators) -> Value:
-    return node.required(0)  # the reader makes sparse constants dense
-
-
-@handler(*_SAME)
-def _same(node: Node, g: Operators, *values: Value) -> Value:
-    return g(_SAME[node.type], values)
-
-
-@handler(*_FORMULAS)
-def _formula(node: Node, g: Operators, *values: Value) -> Value:
-    return _FORMULAS[node.type](g, *values)
-
-
-@handler(*_ON_BITS)
-def _on_bits(node: Node, g: Operators, *values: Value) -> Value:
-    return g(_ON_BITS[node.type][values[0].dtype is not BOOL8], values)
-
-
 @handler("STABLEHLO_CBRT")
 def _cube_root(node: Node, g: Operators) -> Value:
     x = node.required(0)
-    return g("Mul", [g("Sign", [x]), g("Pow", [g("Abs", [x]), number(g, x, 1 / 3)])])
+    return g("Mul", [g("Sign", [x]), g("Pow", [g("Abs", [x]), 1 / 3])])
 
 
 @handler("STABLEHLO_COMPARE", ignores=("compare_type",))
 def _compare(node: Node, g: Operators, x: Value, y: Value) -> Value:
-    direction = node.attr("comparison_direction", 0)
+    direction = node.attr("comparison_direction")
     if not 0 <= direction < len(_COMPARISONS):
         raise node.invalid(f"comparison {direction} is unknown")
     if not _COMPARISONS[direction]:
         return formulas.not_equal(g, x, y)
     return g(_COMPARISONS[direction], [x, y])
-
-
-@handler("STABLEHLO_CONVERT")
-def _convert(node: Node, g: Operators) -> Value:
-    return formulas.converted(g, node.required(0), dtype_of(node))
 
 
 # ------------------------------------------------------------------ shapes
@@ -127,20 +75,6 @@ def _reshape(node: Node, g: Operators) -> Value:
     return reshape(g, node.required(0), _stated(node))
 
 
-@handler("STABLEHLO_TRANSPOSE")
-def _transpose(node: Node, g: Operators) -> Value:
-    x, order = node.required(0), list(node.attr("permutation") or ())
-    if sorted(order) != list(range(x.rank)):
-        raise node.invalid(f"permutation {order} does not fit rank {x.rank}")
-    return permuted(g, x, order)
-
-
-@handler("STABLEHLO_CONCATENATE")
-def _concatenate(node: Node, g: Operators, *values: Value) -> Value:
-    axis = node.axis(node.attr("dimension", 0), values[0].rank)
-    return g("Concat", values, axis=axis) if len(values) > 1 else values[0]
-
-
 @handler("STABLEHLO_BROADCAST_IN_DIM")
 def _broadcast(node: Node, g: Operators) -> Value:
     x, axes, shape = node.required(0), list(node.attr("broadcast_dimensions") or ()), _stated(node)
@@ -155,7 +89,7 @@ def _broadcast(node: Node, g: Operators) -> Value:
 @handler("STABLEHLO_IOTA")
 def _iota(node: Node, g: Operators) -> Value:
     shape, dtype = _stated(node), dtype_of(node)
-    axis = node.axis(node.attr("iota_dimension", 0), len(shape))
+    axis = node.axis(node.attr("iota_dimension"), len(shape))
     row = cast(
         g, g("Range", [g.builder.const(np.asarray(size, np.int64)) for size in (0, shape[axis], 1)]), dtype
     )
@@ -171,7 +105,7 @@ def _slice(node: Node, g: Operators) -> Value:
     if any(len(each) != x.rank for each in given) or min(given[2], default=1) < 1:
         raise node.invalid(f"a slice {given} does not fit rank {x.rank}")
     first, last, steps = (vector(g, each) for each in given)
-    return g("Slice", [x, first, last, vector(g, range(x.rank)), steps]) if x.rank else x
+    return g("Slice", [x, first, last, range(x.rank), steps]) if x.rank else x
 
 
 def _starts(g: Operators, values: Sequence[Value]) -> Value:
@@ -190,7 +124,7 @@ def _dynamic_slice(node: Node, g: Operators, x: Value, *starts: Value) -> Value:
     if not x.rank:
         return x
     room = [many - few for many, few in zip(whole, sizes, strict=True)]
-    first = g("Min", [g("Max", [_starts(g, starts), vector(g, [0] * x.rank)]), vector(g, room)])
+    first = g("Min", [g("Max", [_starts(g, starts), [0] * x.rank]), vector(g, room)])
     return slicing.sliced(g, x, first, vector(g, sizes))
 
 
@@ -263,7 +197,7 @@ def _convolution(node: Node, g: Operators, x: Value, weight: Value) -> Value:
 
     data, result = order("input", "batch", "feature"), order("output", "batch", "feature")
     kernel = order("kernel", "input_feature", "output_feature")
-    if any(numbers("window_reversal", 0)) or node.attr("batch_group_count", 1) != 1:
+    if any(numbers("window_reversal", 0)) or node.attr("batch_group_count") > 1:
         raise node.problem("xdlc does not support convolutions with reversed windows or batch groups")
     if set(numbers("lhs_dilation", 1)) - {1}:
         x = slicing.spread(g, permuted(g, x, data), [1, *numbers("lhs_dilation", 1), 1], number(g, x, 0))
@@ -302,7 +236,7 @@ def _reduce_window(node: Node, g: Operators, *values: Value) -> Value:
     if len(pads) != 2 * x.rank:
         raise node.invalid(f"paddings {pads} do not fit rank {x.rank}")
     x = slicing.spread(g, x, base, start) if set(base) - {1} else x
-    x = g("Pad", [x, vector(g, [*pads[::2], *pads[1::2]]), start]) if any(pads) else x
+    x = g("Pad", [x, [*pads[::2], *pads[1::2]], start]) if any(pads) else x
     return window_reduced(g, operator, x, start, kernel, strides, dilations)
 
 
