@@ -12,21 +12,10 @@ import onnx
 import pytest
 
 import xdlc
+from tests.support.protobuf import field
 from xdlc.converter import formats
 from xdlc.converter.formats import Format, recognize
 from xdlc.errors import ContainerError, ModelError, UsageError
-
-
-def field(number: int, value: bytes | int) -> bytes:
-    def varint(number: int) -> bytes:
-        out = b""
-        while number > 127:
-            out, number = out + bytes([number & 127 | 128]), number >> 7
-        return out + bytes([number])
-
-    if isinstance(value, int):
-        return varint(number << 3) + varint(value)
-    return varint(number << 3 | 2) + varint(len(value)) + value
 
 
 def zipped(*names: str) -> bytes:

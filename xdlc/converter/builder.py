@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
 
 from xdlc import ir
 from xdlc.converter.emitter import Emitter
@@ -17,6 +20,7 @@ from xdlc.converter.values import (
     Value,
     broadcast,
     channel_last,
+    check_table,
     grouped_order,
     identity,
     inverse,
@@ -27,6 +31,7 @@ from xdlc.errors import UnsupportedOp
 from xdlc.ir import DType, Graph, Param, Tensor, TensorData
 from xdlc.ir.data import Array
 
+Operand: TypeAlias = "Value | float | Sequence[int] | Array"
 _NARROW = {f"{kind}{bits}": bits for kind in ("int", "uint") for bits in (2, 4)}
 
 
@@ -44,17 +49,40 @@ class Builder(Emitter):
     def const(self, array: Array | TensorData, name: str | None = None) -> Value:
         """Return a static value; integers of 2 and 4 bits are stored in 8 bits."""
         data = array if isinstance(array, TensorData) else ir.ArrayData(array)
-        bits = _NARROW.get(data.dtype.name)
+        dtype = data.dtype
+        bits = _NARROW.get(dtype.name)
         if bits is not None:
-            data = data.cast((ir.dtype.UINT8 if data.dtype.name.startswith("u") else ir.dtype.INT8).numpy)
+            dtype = (ir.dtype.UINT8 if dtype.name.startswith("u") else ir.dtype.INT8).numpy
+            data = data.cast(dtype)
         tensor = Tensor(
             name or f"{self.stem}_const",
             data.shape,
-            ir.dtype.from_numpy(data.dtype),
+            ir.dtype.from_numpy(dtype),
             data=data,
             role=ir.Role.STATIC,
         )
         return Value(tensor, identity(len(data.shape)), bits=bits)
+
+    def operand(self, item: Operand, like: DType) -> Value:
+        """Return an operand as a value.
+
+        Args:
+            item: A value, a number, integers like axes and sizes (int64), or an array.
+            like: Data type of a number; integers wrap around.
+
+        Raises:
+            UnsupportedOp: If a range is too long.
+        """
+        if isinstance(item, Value):
+            return item
+        if isinstance(item, np.ndarray):
+            return self.const(item)
+        if isinstance(item, float | np.generic | int):
+            with np.errstate(all="ignore"):
+                return self.const(np.asarray(item).astype(like.numpy))
+        if isinstance(item, range):
+            check_table(len(item))
+        return self.const(np.asarray(item, np.int64).reshape(-1))
 
     def static_like(self, value: Value, data: TensorData, encoding: ir.Encoding | None = None) -> Value:
         """Return a static value with other data, and the name and type of ``value``."""
@@ -112,7 +140,11 @@ class Builder(Emitter):
     def _form(self, value: Value, perm: Order) -> Tensor | None:
         """Return the tensor of a value with permuted axes, if that is still in the graph."""
         made = value.forms.get(perm)
-        return None if made is None or self._is_retracted(made) else made
+        return None if made is None or self._is_retracted(made) else self._on_floats(made)
+
+    def _on_floats(self, tensor: Tensor) -> Tensor:
+        """Return a form of floats: one that has become fixed point is represented."""
+        return self.standing(tensor) if tensor.dtype.is_fixed and not tensor.is_static else tensor
 
     def _is_retracted(self, tensor: Tensor) -> bool:
         return not tensor.is_static and self.graph.tensors.get(tensor.name) is not tensor
@@ -130,7 +162,7 @@ class Builder(Emitter):
     def known_scalar(self, value: Value) -> Tensor | None:
         """Return the rank-0 tensor of a computed scalar, or None."""
         made = value.scalar
-        return None if made is None or self._is_retracted(made) else made
+        return None if made is None or self._is_retracted(made) else self._on_floats(made)
 
     def _static_form(self, value: Value, data: TensorData, encoding: ir.Encoding | None) -> Tensor:
         held = value.tensor
@@ -166,8 +198,7 @@ class Builder(Emitter):
         if value.tensor.data is not None:
             encoding = _transposed_encoding(value.tensor.encoding, perm)
             return self.static_like(value, value.tensor.data.transpose(perm), encoding)
-        back = inverse(perm)
-        return Value(value.tensor, tuple(back[axis] for axis in value.order), value.forms)
+        return Value(value.tensor, tuple(map(inverse(perm).__getitem__, value.order)), value.forms)
 
     def reshape(self, value: Value, shape: Sequence[int]) -> Value:
         """Return ``value`` under another source shape of as many elements."""

@@ -16,7 +16,7 @@ from xdlc.converter.values import Spec
 from xdlc.errors import BackendError, UsageError, XdlcError, nearest_names
 from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE, Model, Op
 from xdlc.ir.graph import is_udo
-from xdlc.opdefs.source_match import Operand, UncoveredNode
+from xdlc.opdefs.source_match import Declared, UncoveredNode
 from xdlc.runtime import dynamic_dims
 from xdlc.runtime.htp.support import SocSupport, judge
 from xdlc.runtime.htp.unsupported_op import is_quantized
@@ -253,7 +253,7 @@ def uncovered(
 def _completed(node: UncoveredNode, specs: Mapping[str, Spec]) -> UncoveredNode:
     """Return a node with the shapes and types that inference adds."""
 
-    def full(operand: Operand | None) -> Operand | None:
+    def full(operand: Declared | None) -> Declared | None:
         if operand is None or operand.odd or operand.name not in specs:
             return operand
         spec = specs[operand.name]

@@ -18,6 +18,7 @@ from xdlc.converter.values import (
 )
 from xdlc.errors import UnsupportedOp
 from xdlc.ir import DType, Graph, Origin, Param, Tensor
+from xdlc.ir.dtype import FLOAT32
 
 _CONVERSIONS = ("Cast", "Quantize", "Dequantize", "Reinterpret")
 
@@ -45,10 +46,15 @@ class Emitter:
         noted: What the source notes of the op of that node, until an op has the name; None otherwise.
         base: What names of its other ops begin with, if not with its own name.
         stem: What names of its constants begin with.
+        stored: Fixed-point tensors by the float tensor, in no graph, that stands for each; ops read them.
+        restored: Results of a Dequantize by the fixed-point tensor that it reads.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
+        self.stored: dict[Tensor | None, Tensor] = {}
+        self.restored: dict[Tensor, Tensor] = {}
+        self._standing: dict[Tensor, Tensor] = {}
         self.node = ""
         self._laid_out = 0
         self._filled = 0
@@ -70,6 +76,14 @@ class Emitter:
         if noted is not None:
             self.noted = noted
             self.base = self.stem = noted.node
+
+    def standing(self, fixed: Tensor) -> Tensor:
+        """Return the float tensor that stands for a fixed-point tensor."""
+        tensor = self._standing.get(fixed)
+        if tensor is None:
+            tensor = Tensor(fixed.name, fixed.shape, FLOAT32, dynamic_axes=fixed.dynamic_axes)
+            self._standing[fixed], self.stored[tensor] = tensor, fixed
+        return tensor
 
     def emit(
         self,
@@ -108,6 +122,8 @@ class Emitter:
         why: str | None = None,
     ) -> list[Tensor]:
         """Append an op with several outputs, given as (shape, dtype), and return them."""
+        if self.stored:
+            inputs = [self.stored.get(tensor, tensor) for tensor in inputs]
         for tensor in inputs:
             if tensor is not None and tensor.is_static:
                 self._linked(tensor)

@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from xdlc import ir, opdefs, passes
+from xdlc import ir, passes
 from xdlc.converter import dynamic_dims
-from xdlc.converter.operators.control_flow.operands import callees_first, drop_unread, transpose_outside
+from xdlc.converter.control_flow.operands import callees_first, drop_unread, transpose_outside
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.operators.random_inputs import AS_INPUT
 from xdlc.converter.operators.registry import Handlers
@@ -43,6 +44,7 @@ from xdlc.errors import UsageError, XdlcError, each_problem, raise_all
 from xdlc.opdefs.control_flow import remove_uncalled
 from xdlc.opdefs.control_flow_rules import verify_control_flow
 from xdlc.opdefs.source_match import UdoSet
+from xdlc.opdefs.verify import verify_graph
 from xdlc.options import spell
 from xdlc.options.graphs import UNROLL_LOOPS, BoundaryOptions, words
 from xdlc.runtime import dynamic_dims as unbound_dims
@@ -338,7 +340,7 @@ def finish(
         dynamic_dims.resolve(model)
     for graph in model.graphs.values():
         graph.verify()
-        diagnostics.problems += opdefs.verify_graph(graph)
+        diagnostics.problems += verify_graph(graph)
     if runs_graphs:
         diagnostics.problems += verify_control_flow(model.graphs)
     if options.udos.ops or options.udos.collections:
@@ -383,7 +385,7 @@ def _optimized(model: ir.Model, options: Options, encoded_io: bool) -> dict[str,
     udos = backend_forms(options.udos) if options.udos.ops else {}
     chosen = _with_options(converting, udos=udos)
     inner = _with_options(converting, udos=udos, io=False)
-    main = [*inner, passes.find("reinterpret_io")] if encoded_io else chosen
+    main = [passes.find("reinterpret_io"), *inner] if encoded_io else chosen
     runs_graphs = len(model.graphs) > 1
     for graph in callees_first(model.graphs) if runs_graphs else [model.main]:
         if runs_graphs:
@@ -396,7 +398,7 @@ def _optimized(model: ir.Model, options: Options, encoded_io: bool) -> dict[str,
 
 
 def _has_dynamic_dims(model: ir.Model) -> bool:
-    return any(tensor.dynamic_axes for tensor in model.main.tensors.values())
+    return any(map(attrgetter("dynamic_axes"), model.main.tensors.values()))
 
 
 def _with_options(entries: Sequence[passes.Pass], **options: Any) -> list[passes.Pass]:

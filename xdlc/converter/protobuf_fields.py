@@ -188,7 +188,7 @@ class ProtobufFile:
 
     def _varint(self, position: int, end: int) -> tuple[int, int]:
         try:
-            value, position = _varint(self._data, position, end)
+            value, position = varint(self._data, position, end)
         except ValueError as error:
             raise self._error(str(error)) from None
         return value & 0xFFFFFFFFFFFFFFFF, position
@@ -322,15 +322,15 @@ def _strip(
     kept = position = start  # [kept, position) is copied as it is
     while position < end:
         field_start = position
-        key, position = _varint(data, position, end)
+        key, position = varint(data, position, end)
         wire = key & 7
         if wire == VARINT:
-            _, position = _varint(data, position, end)
+            _, position = varint(data, position, end)
             continue
         if wire in (FIXED64, FIXED32):
             position += 8 if wire == FIXED64 else 4
         elif wire == BYTES:
-            size, position = _varint(data, position, end)
+            size, position = varint(data, position, end)
             payload, position = position, position + size
             child = paths.get(key >> 3)
             if size >= LARGE and position <= end:
@@ -361,7 +361,7 @@ def _encoded(value: int) -> bytes:
     return bytes(out)
 
 
-def _varint(data: memoryview, position: int, end: int) -> tuple[int, int]:
+def varint(data: memoryview, position: int, end: int) -> tuple[int, int]:
     """Return an integer of at most 70 bits, and the byte after it.
 
     Raises:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,9 +92,9 @@ class Value:
     @property
     def shape(self) -> tuple[int, ...]:
         """Dims in the source's axis order."""
-        extents = [0] * len(self.order)
+        extents, shape = [0] * len(self.order), self.tensor.shape
         for position, axis in enumerate(self.order):
-            extents[axis] = self.tensor.shape[position]
+            extents[axis] = shape[position]
         return tuple(extents)
 
     @property
@@ -115,7 +115,7 @@ class Value:
     @property
     def is_static(self) -> bool:
         """Whether the value is known while importing, in source order."""
-        return self.tensor.is_static
+        return self.tensor.data is not None
 
     @property
     def is_dynamic(self) -> bool:
@@ -134,6 +134,42 @@ class Value:
     def numpy(self) -> Array:
         """Return the elements of a static value."""
         return self.tensor.numpy()
+
+
+class StoredValue(Value):
+    """Integers or floats of the source that a fixed-point tensor stores.
+
+    They are made when something reads them.
+
+    Args:
+        real: The floats that they denote, which stand for the tensor.
+        dtype: Their type in the source.
+        source: The statement of their encoding in the source.
+        make: Returns a tensor of them, the one that it made before if that is still in the graph.
+    """
+
+    __slots__ = ("_dtype", "_made", "_make", "real", "source")
+
+    def __init__(
+        self, real: Value, dtype: DType, source: object, make: Callable[[Tensor | None], Tensor]
+    ) -> None:
+        self.order, self.ranked = real.order, real.ranked
+        self.forms, self.scalar, self.bits = {}, None, None
+        self.real, self._dtype, self.source, self._make = real, dtype, source, make
+        self._made: Tensor | None = None
+
+    @property
+    def dtype(self) -> DType:
+        return self._dtype
+
+    @property
+    def is_static(self) -> bool:
+        return False
+
+    @property
+    def tensor(self) -> Tensor:  # type: ignore[override]
+        self._made = self._make(self._made)
+        return self._made
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,7 +11,7 @@ from shlex import quote
 from typing import Any
 
 from xdlc import ir
-from xdlc.errors import ModelError
+from xdlc.errors import ModelError, damaged
 
 _SHOWN = 80  # characters of a path in a message
 
@@ -32,11 +32,7 @@ def mapped(
     """
     nbytes = math.prod(shape) * dtype.itemsize
     if length is not None and length != nbytes:
-        raise ModelError(
-            f"the tensor has {length} bytes of data, but {dtype.name}{list(shape)} needs {nbytes}",
-            where=where,
-            fix="get the file again: it is damaged",
-        )
+        raise damaged(f"the tensor has {length} bytes, but {dtype.name}{list(shape)} needs {nbytes}", where)
     if offset + nbytes > source.size:
         raise ModelError(
             f"needs bytes {offset} to {offset + nbytes} of {source.path.name}, which has {source.size}",

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.converter.caffe.nets import convert, data, layer, run
+from tests.support.formulas import sigmoid, softmax
 from xdlc.errors import XdlcError
 
 RANDOM = np.random.default_rng(17)
@@ -22,10 +23,6 @@ def check(folder, text: str, inputs, weights, wanted) -> None:
     for name, array in wanted.items():
         assert found[name].shape in (np.shape(array), (1,) if not np.shape(array) else ()), name
         np.testing.assert_allclose(found[name].reshape(np.shape(array)), array, 2e-5, 2e-5, err_msg=name)
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
 
 
 FUNCTIONS = [
@@ -175,11 +172,6 @@ def across(x, size, alpha, beta, k):
     wide = np.pad(x * x, [(0, 0), (size // 2,) * 2, (0, 0), (0, 0)])
     total = sum(wide[:, i : i + x.shape[1]] for i in range(size))
     return x * (k + alpha / size * total) ** -beta
-
-
-def softmax(x, axis):
-    power = np.exp(x - x.max(axis, keepdims=True))
-    return power / power.sum(axis, keepdims=True)
 
 
 AXES = [

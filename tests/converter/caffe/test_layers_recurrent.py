@@ -9,6 +9,7 @@ import pytest
 
 import xdlc
 from tests.converter.caffe import nets
+from tests.support.formulas import sigmoid
 
 RANDOM = np.random.default_rng(3)
 BATCH, WIDTH, STATIC, UNITS = 2, 3, 2, 4
@@ -16,10 +17,6 @@ BATCH, WIDTH, STATIC, UNITS = 2, 3, 2, 4
 
 def real(*shape: int) -> np.ndarray:
     return RANDOM.normal(0, 0.5, shape).astype(np.float32)
-
-
-def sigmoid(x: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-x))
 
 
 def lstm(x: np.ndarray, cont: np.ndarray, extra: np.ndarray, states: list, blobs: list) -> list[np.ndarray]:

@@ -92,12 +92,6 @@ def test_blobs_written_in_place_are_values_of_their_own():
     assert "data@r1" in notices[0]
 
 
-def test_the_last_write_has_the_name_of_the_blob():
-    text = data(1, 2, 4, 4) + layer("Power") + layer("ReLU", bottom="y", top="y", name="y")
-    graph, _ = graph_of(text + layer("ReLU", bottom="y", top="y", name="y"))
-    assert [list(node.outputs) for node in graph.nodes] == [["y@y"], ["y@y#2"], ["y"]]
-
-
 @pytest.mark.parametrize(
     ("rule", "stays"),
     [
@@ -149,16 +143,6 @@ def test_training_nets_lose_what_is_for_training():
     graph, _ = graph_of(text, ends=["loss"], named=["data"])
     assert links(graph)[1] == ("Softmax", ["ip"], ["loss"])
     assert graph.nodes[1].attributes == {"softmax_param.axis": 1}
-
-
-def test_silence_reads():
-    text = (
-        data(1, 2)
-        + layer("Slice", top="a b")
-        + layer("Silence", bottom="b", top="", name="s").replace('top: ""', "")
-    )
-    graph, _ = graph_of(text)
-    assert (graph.outputs, len(graph.nodes)) == (["a"], 1)
 
 
 @pytest.mark.parametrize(

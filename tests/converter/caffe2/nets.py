@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 import xdlc
-from tests.converter.caffe import nets as protobuf
-from tests.converter.caffe.nets import varint
+from tests.support import protobuf
+from tests.support.protobuf import varint
 from xdlc import ir
 
 FILLS = {
@@ -38,13 +38,7 @@ class Net(bytes):
 
 
 def argument(name: str, value: Any, *, packed: bool = False) -> bytes:
-    """Return an ``Argument``: a number, text, bytes, an array, a list or a net.
-
-    Args:
-        name: Its name.
-        value: Its value.
-        packed: Whether floats are one run of bytes; else each has a key, as Caffe2 writes them.
-    """
+    """Return an ``Argument``: a number, text, bytes, an array, a list or a net."""
     head = field(1, name)
     if isinstance(value, Net):
         return head + field(8, value)

@@ -5,6 +5,7 @@ import pytest
 
 import xdlc
 from tests.converter.caffe2.operators import LAST, model_of, pooled, run, some, windows
+from tests.support.formulas import normalized, sigmoid, softmax
 from xdlc.errors import ModelError, UnsupportedOp
 
 
@@ -25,10 +26,6 @@ def convolved(x, weight, bias, stride=1, before=(0, 0), after=(0, 0), group=1):
 X = some(2, 3, 4, 5)
 POSITIVE = np.abs(X) + np.float32(0.1)
 INSIDE = (X / 10).astype(np.float32)
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
 
 
 UNARY = {
@@ -74,12 +71,6 @@ B = some(6)
 M = some(4, 5)
 G = some(2, 4, 3, 5)
 IDS = np.array([[2, 0], [1, 1]], np.int32)
-BOXES = np.array([[0, 0, 0, 3, 2], [1, 1, 1, 4, 3]], np.float32)
-
-
-def normalized(x, axes, epsilon):
-    mean, variance = x.mean(axes, keepdims=True), x.var(axes, keepdims=True)
-    return (x - mean) / np.sqrt(variance + epsilon)
 
 
 def batch_norm(x, scale, bias, mean, variance):
@@ -89,11 +80,6 @@ def batch_norm(x, scale, bias, mean, variance):
 def lrn_scale(x, size=3):
     padded = np.pad(x**2, [(0, 0), (size // 2, size // 2), (0, 0), (0, 0)])
     return 2 + 0.3 / size * sum(padded[:, start : start + x.shape[1]] for start in range(size))
-
-
-def softmax(x, axis):
-    e = np.exp(x - x.max(axis, keepdims=True))
-    return e / e.sum(axis, keepdims=True)
 
 
 def nearest(x, height, width):

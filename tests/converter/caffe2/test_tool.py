@@ -1,6 +1,4 @@
-"""Tests of ``xconv-caffe2-to-dlc``, of drafts of UDOs and of real nets."""
-
-from pathlib import Path
+"""Tests of ``xconv-caffe2-to-dlc``, and of drafts of UDOs."""
 
 import numpy as np
 import pytest
@@ -10,7 +8,6 @@ import xdlc
 from tests.converter.caffe2.nets import TinyNet
 from xdlc import api
 from xdlc.cli.tools import caffe2_to_dlc, convert
-from xdlc.converter.formats import CAFFE2, recognize
 from xdlc.errors import UsageError
 
 
@@ -48,14 +45,6 @@ def test_what_is_missing_is_named_in_flags_and_in_options(nets):
     assert "input_dims data" in str(caught.value.fix)
 
 
-def test_nets_are_recognized(nets, tmp_path):
-    assert [recognize(path) for path in nets] == [CAFFE2, CAFFE2]
-    texts = ['op { type: "Relu" }', 'name: "a" op {', '# made by hand\nexternal_input: "x"\nop <', "op: {"]
-    for text in texts:
-        (tmp_path / "n.pbtxt").write_text(text)
-        assert recognize(tmp_path / "n.pbtxt") is CAFFE2, text
-
-
 def test_a_definition_of_an_unknown_operator_is_drafted(tmp_path):
     made = TinyNet().op("Twist", ["data", "w"], ["y"], alpha=0.5, names=["a", "b"])
     made.fill("w", np.float32([2]))
@@ -72,25 +61,3 @@ def test_a_definition_of_an_unknown_operator_is_drafted(tmp_path):
         "Twist",
         {"alpha": 0.5},
     )
-
-
-@pytest.mark.corpus
-@pytest.mark.parametrize("name", ["nns_mobilenet_cifar", "trafficlight_squeezenet"])
-def test_real_nets(corpus: Path, name: str) -> None:
-    folder = corpus / "caffe2" / name
-    with np.load(folder / "ref_selfeval.npz") as held:
-        inputs = {key[4:]: held[key] for key in held.files if key.startswith("in::")}
-        outputs = {key[5:]: held[key] for key in held.files if key.startswith("out::")}
-    shapes = {key: list(value.shape) for key, value in inputs.items()}
-    model = xdlc.convert(folder / "predict_net.pb", shapes, weights=folder / "init_net.pb")
-    got = xdlc.run(model, inputs)
-    for key, value in outputs.items():
-        np.testing.assert_allclose(got[key], value, atol=1e-4, rtol=1e-4)
-
-
-@pytest.mark.corpus
-def test_a_real_net_without_its_init_net(corpus: Path) -> None:
-    with pytest.raises(
-        UsageError, match=r"weights and input shape are missing: .* 53 of the values .*: '1', '2'"
-    ):
-        xdlc.convert(corpus / "caffe2" / "squeeze_predict_aicamera_only" / "squeeze_predict_net.pb")

@@ -19,6 +19,7 @@ from tests.converter.keras.keras_files import (
     sequential,
     weights_file,
 )
+from tests.support.formulas import sigmoid
 from xdlc import ir
 from xdlc.errors import ModelError, ProblemList, UnsupportedOp, UsageError
 
@@ -305,9 +306,6 @@ def test_padding_same_puts_the_odd_element_at_the_end(tmp_path):
 
 def lstm(x, kernel, recurrence, bias, mask=None):
     """All hidden states of an LSTM, gates i f c o."""
-
-    def sigmoid(v):
-        return 1 / (1 + np.exp(-v))
 
     hidden = cell = np.zeros((len(x), recurrence.shape[0]), np.float32)
     states = []

@@ -7,7 +7,6 @@ import pytest
 from onnx import helper
 
 import xdlc
-from xdlc.converter.values import channel_last, reshaped_order
 
 RNG = np.random.default_rng(5)
 
@@ -117,29 +116,6 @@ def test_source_transposes_join_and_are_no_more_than_in_the_source(models):
         models, nodes, {"x": [1, 5, 12]}, {"y": [1, 3, 5, 5]}, {"shape": np.asarray([1, 5, 3, 4])}
     )
     assert len(found) <= 2
-
-
-@pytest.mark.parametrize(
-    ("source", "order", "target", "expected"),
-    [
-        ((1, 8, 5, 5), channel_last(4), (1, 8, 25), (0, 2, 1)),
-        ((1, 8, 1, 1), channel_last(4), (1, 8), (0, 1)),
-        ((1, 8, 5, 5), channel_last(4), (1, 200), None),
-        ((2, 3, 4), (0, 1, 2), (6, 4), (0, 1)),
-        ((2, 6, 4), (0, 2, 1), (2, 2, 3, 4), (0, 3, 1, 2)),
-        ((0, 3), (1, 0), (3, 0), None),
-    ],
-)
-def test_reshaped_order(source, order, target, expected):
-    assert reshaped_order(source, order, target) == expected
-
-
-def test_reshaped_order_agrees_with_numpy():
-    source, target, order = (2, 6, 5), (2, 2, 3, 5), (0, 2, 1)
-    array = np.arange(60).reshape(source)
-    made = reshaped_order(source, order, target)
-    lying = array.transpose(order).reshape([target[axis] for axis in made])
-    assert np.array_equal(lying.transpose(np.argsort(made)), array.reshape(target))
 
 
 def test_square_constant_follows_the_order_of_its_partner(models):

@@ -98,15 +98,6 @@ def test_wrong_external_data(models, change, message):
         xdlc.convert(path)
 
 
-def test_link_that_leaves_the_folder_is_refused(models, tmp_path):
-    path, _ = wide(models, save_as_external_data=True, location="w.bin", size_threshold=100)
-    outside = tmp_path.parent / f"{tmp_path.name}-outside.bin"
-    (tmp_path / "w.bin").rename(outside)
-    (tmp_path / "w.bin").symlink_to(outside)
-    with pytest.raises(ModelError, match="outside the model's folder"):
-        xdlc.convert(path)
-
-
 def test_links_to_files_of_one_folder_are_followed(models, tmp_path):
     path, weight = wide(models, save_as_external_data=True, location="w.bin", size_threshold=100)
     links = tmp_path / "links"

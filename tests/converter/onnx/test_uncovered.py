@@ -16,7 +16,7 @@ from xdlc.converter.onnx import FRONTEND
 from xdlc.errors import UsageError
 from xdlc.ir import TensorData
 from xdlc.ir.dtype import FLOAT32, INT64, UINT8
-from xdlc.opdefs.source_match import Operand, UdoSet, UncoveredNode
+from xdlc.opdefs.source_match import Declared, UdoSet, UncoveredNode
 
 F32 = np.float32
 LIKE = {"x": (F32, [1, 3])}
@@ -42,8 +42,12 @@ def test_operands_and_attributes_of_a_node(tmp_path: Path) -> None:
     )
     assert (blur.operator, blur.name, others) == ("my.domain::Blur", "n_Blur", 0)
     assert blur.where == f"{tmp_path / 'model.onnx'}: node 'n_Blur' (Blur, opset 1)"
-    assert blur.inputs == (Operand("x", (1, 3), FLOAT32), None, Operand("w", (4,), INT64, is_static=True))
-    assert blur.outputs == (Operand("y", (None, 3), UINT8), None)
+    assert blur.inputs == (
+        Declared((1, 3), FLOAT32, name="x"),
+        None,
+        Declared((4,), INT64, name="w", is_static=True),
+    )
+    assert blur.outputs == (Declared((None, 3), UINT8, name="y"), None)
     table = blur.attributes["table"]
     assert isinstance(table, TensorData)
     assert (table.shape, blur.attributes["radius"], blur.attributes["modes"]) == ((2, 2), 2, ["a"])
@@ -56,8 +60,8 @@ def test_nodes_behind_an_uncovered_one_are_found_with_what_is_known(tmp_path: Pa
         my_node("Second", ["b"], ["y"]),
     ]
     first, second = found(tmp_path, onnx_model(nodes, LIKE, {"y": (F32, [1])}))
-    assert first.outputs == (Operand("a"),)
-    assert second.inputs == (Operand("b", None, UINT8),)
+    assert first.outputs == (Declared(name="a"),)
+    assert second.inputs == (Declared(None, UINT8, name="b"),)
 
 
 def test_what_is_covered_is_left_out(tmp_path: Path) -> None:
@@ -130,7 +134,7 @@ def test_operators_that_have_a_mapping_can_be_asked_for(tmp_path: Path) -> None:
     model = onnx_model(nodes, LIKE, {"y": (F32, [1, 3])})
     relu, absolute = found(tmp_path, model, operators=["Abs", "Relu"])
     assert (relu.type, absolute.type) == ("Relu", "Abs")
-    assert absolute.inputs == (Operand("a", (1, 3), FLOAT32),)
+    assert absolute.inputs == (Declared((1, 3), FLOAT32, name="a"),)
     known = UdoSet((custom("Relu", [place("x")], [place("y")]),))
     assert [node.type for node in found(tmp_path, model, operators=["Abs"], udos=known)] == ["Abs"]
     with pytest.raises(UsageError, match="no node Reluu without a definition"):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import onnxruntime
+import pytest
 
 import xdlc
+from xdlc.errors import XdlcError
 from xdlc.runtime.export import export
 
 HEAD = '<ir_version: 8, opset_import: ["" : {opset}]>\n'
@@ -24,10 +26,10 @@ def session(model):
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
-def same(folder, model, *feeds, exported=True, **options):
+def same(folder, model, *feeds, exported=True, opset=17, **options):
     """Convert, save, load and run a model, and its export; return the loaded model."""
     if isinstance(model, str):
-        model = parsed(model)
+        model = parsed(model, opset)
     onnx.save(model, folder / "m.onnx")
     xdlc.convert(folder / "m.onnx", **options).save(folder / "m.dlc")
     loaded = xdlc.load(folder / "m.dlc")
@@ -45,6 +47,14 @@ def same(folder, model, *feeds, exported=True, **options):
                 assert (results[name].shape, results[name].dtype) == (expected.shape, expected.dtype)
                 np.testing.assert_allclose(results[name], expected, rtol=1e-5, atol=1e-6)
     return loaded
+
+
+def refused(folder, model, **options):
+    """Return the error of a model that is not converted."""
+    onnx.save(parsed(model) if isinstance(model, str) else model, folder / "m.onnx")
+    with pytest.raises(XdlcError) as caught:
+        xdlc.convert(folder / "m.onnx", **options)
+    return caught.value
 
 
 def kinds(model):

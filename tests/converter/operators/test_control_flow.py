@@ -36,24 +36,6 @@ def test_branches_capture_what_they_read(tmp_path):
     assert model.graphs["g_y_then"].ops[0].origin.nodes == ("p",)
 
 
-@pytest.mark.parametrize("which", ["true", "false"])
-def test_known_conditions_leave_one_branch(tmp_path, which):
-    number = 1 if which == "true" else 0
-    model = same(
-        tmp_path,
-        f"""g (float[2,3] x) => (float[2,3] y)
-        <bool c = {{{number}}}> {{
-            y = If (c) <
-                then_branch = a () => (float[2,3] p) {{ p = Tanh(x) }},
-                else_branch = b () => (float[2,3] q) {{ q = Sigmoid(x) }}
-            >
-        }}""",
-        {"x": X},
-    )
-    assert list(model.graphs) == ["g"]
-    assert len(model.main) == 1
-
-
 def test_conditions_on_known_shapes_are_known(tmp_path):
     text = """g (float[2,N] x) => (float[2,M] y)
         <int64 one = {1}, int64 three = {3}> {
@@ -146,21 +128,6 @@ def test_nested_branches_read_from_everywhere(tmp_path):
     assert all(origin.nodes or origin.reason for origin in trace)
 
 
-def test_convolutions_in_a_branch(tmp_path):
-    same(
-        tmp_path,
-        """g (bool c, float[1,2,4,4] x) => (float[1,2,4,4] y)
-        <float[2,2,1,1] w = {1, 2, 3, 4}> {
-            y = If (c) <
-                then_branch = a () => (float[1,2,4,4] p) { k = Conv(x, w) p = Relu(k) },
-                else_branch = b () => (float[1,2,4,4] q) { q = MaxPool<kernel_shape=[1,1]>(x) }
-            >
-        }""",
-        {"c": TRUE, "x": np.linspace(-1, 1, 32, dtype=np.float32).reshape(1, 2, 4, 4)},
-        {"c": FALSE, "x": np.linspace(-1, 1, 32, dtype=np.float32).reshape(1, 2, 4, 4)},
-    )
-
-
 # ---------------------------------------------------------------------------- Loop
 
 POWERS = """g (int64 n, bool c, float[3] x) => (float[3] y, float[K,3] all)
@@ -227,24 +194,6 @@ def test_loops_that_end_themselves(tmp_path, limit):
     }"""
     model = same(tmp_path, text, {"x": np.array(1.5, np.float32)}, unroll_loops=limit)
     assert (len(model.graphs) == 1) == (limit == 16)
-
-
-def test_conditions_computed_by_the_body(tmp_path):
-    text = """g (float x) => (float y, float[K] all)
-    <int64 most = {100}, bool yes = {1}, float limit = {50}> {
-        y, all = Loop (most, yes, x) <body = b (int64 i, bool go, float v) => (bool on, float w, float s) {
-            w = Add(v, v)
-            s = Neg(w)
-            on = Less(w, limit)
-        }>
-    }"""
-    same(
-        tmp_path,
-        text,
-        {"x": np.array(1.5, np.float32)},
-        {"x": np.array(60, np.float32)},
-        {"x": np.array(0.1, np.float32)},
-    )
 
 
 def test_states_whose_shape_changes(tmp_path):

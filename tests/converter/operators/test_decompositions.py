@@ -10,15 +10,6 @@ from tests.support.onnx_models import RNG, build, check, expected, floats, node
 from xdlc.errors import ModelError
 
 
-@pytest.mark.parametrize("type", ["Tan", "Cosh"])
-def test_functions_of_angles(models, type):
-    check(models, [node(type)], {"x": floats(3, 4) * 2})
-
-
-def test_acos(models):
-    check(models, [node("Acos")], {"x": np.linspace(-1, 1, 21, dtype=np.float32)})
-
-
 def test_is_nan_and_is_inf(models):
     feeds = {"x": np.array([1, np.nan, np.inf, -np.inf, 0], np.float32)}
     check(models, [node("IsNaN")], feeds)
@@ -68,15 +59,6 @@ def test_hardmax(models, opset, axis):
     check(models, [node("Hardmax", axis=axis)], {"x": floats(3, 4, 5)}, opset=opset)
 
 
-@pytest.mark.parametrize("align", [0, 1])
-@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
-@pytest.mark.parametrize("mode", ["linear", "nearest"])
-def test_grid_sample(models, mode, padding, align):
-    feeds = {"x": floats(2, 3, 5, 6), "g": floats(2, 4, 7, 2)}
-    attributes = {"mode": mode, "padding_mode": padding, "align_corners": align}
-    check(models, [node("GridSample", "x g", **attributes)], feeds, opset=20)
-
-
 def test_cubic_grid_sample_is_kept_for_the_host(models):
     feeds = {"x": floats(1, 2, 5, 6), "g": floats(1, 4, 7, 2)}
     check(models, [node("GridSample", "x g", mode="cubic")], feeds, opset=20, native=False)
@@ -124,13 +106,6 @@ def test_einsum_of_64_bit_integers(models):
     check(models, [node("Einsum", "a b", equation="ij,jk->ik")], feeds)
 
 
-@pytest.mark.parametrize("time", [0, 1])
-def test_reverse_sequence(models, time):
-    x = floats(4, 3, 2) if time == 0 else floats(3, 4, 2)
-    nodes = [node("ReverseSequence", "x l", time_axis=time, batch_axis=1 - time)]
-    check(models, nodes, {"x": x}, {"l": np.array([4, 2, 1])})
-
-
 @pytest.mark.parametrize("axis", [None, 0, -1])
 def test_compress(models, axis):
     attributes = {} if axis is None else {"axis": axis}
@@ -153,12 +128,6 @@ def test_tensor_scatter(models, mode, start):
     weights = {} if start is None else {"w": np.array(start)}
     nodes = [node("TensorScatter", "p u" + (" w" if start else ""), mode=mode)]
     check(models, nodes, feeds, weights, opset=24)
-
-
-@pytest.mark.parametrize(("axis", "scale"), [(1, (3, 4)), (-1, (4,)), (1, (4,)), (0, (2, 3, 4))])
-def test_rms_normalization(models, axis, scale):
-    nodes = [node("RMSNormalization", "x s", axis=axis)]
-    check(models, nodes, {"x": floats(2, 3, 4)}, {"s": floats(*scale)}, opset=23)
 
 
 def test_attention_is_written_out(models):

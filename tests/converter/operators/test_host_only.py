@@ -113,15 +113,6 @@ def test_attribute_kinds_survive_the_file(models, tmp_path):
     check(models, tmp_path, [rnn], {"x": X}, ["y"], weights=constants, opset=14)
 
 
-def test_function_body_of_a_standard_operator(models, tmp_path):
-    model = models.make([helper.make_node("Mish", ["x"], ["y"])], {"x": [2, 3, 4]}, {"y": None}, opset=18)
-    loaded = through_disk(xdlc.convert(models.save(model)), tmp_path)
-    np.testing.assert_allclose(
-        xdlc.run(loaded, {"x": X})["y"], X * np.tanh(np.log1p(np.exp(X))), rtol=1e-5, atol=1e-6
-    )
-    assert {op.package for op in loaded.main.ops} == {"qti.aisw"}
-
-
 def nested_functions(depth, width):
     """Return functions where each calls the next ``width`` times."""
     functions = []

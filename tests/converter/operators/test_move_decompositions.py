@@ -11,23 +11,6 @@ from tests.support.onnx_models import build, check, floats, node
 BOUNDARIES = np.array([5, -3, np.iinfo(np.int64).min, np.iinfo(np.int64).max])
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.int64])
-@pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
-def test_scatter(models, reduction, dtype):
-    x, updates = (floats(4, 3) * 9).astype(dtype), (floats(2, 3) * 9).astype(dtype)
-    indices = np.array([[0, -1, 2], [3, 0, -4]] if reduction != "none" else [[0, -1, 2], [3, 0, 1]])
-    nodes = [node("ScatterElements", "x i u", reduction=reduction)]
-    check(models, nodes, {"x": x, "u": updates}, {"i": indices}, opset=18)
-    rows = np.array([[0], [-1]])
-    check(
-        models,
-        [node("ScatterND", "x i u", reduction=reduction)],
-        {"x": x, "u": updates},
-        {"i": rows},
-        opset=18,
-    )
-
-
 def test_least_of_extreme_integers(models):
     feeds = {"x": BOUNDARIES, "u": BOUNDARIES[::-1].copy()}
     check(models, [node("ScatterElements", "x i u", reduction="min")], feeds, {"i": np.arange(4)}, opset=18)

@@ -35,12 +35,6 @@ def test_lrn(models, size):
 STATISTICS = {name: np.abs(floats(3)) + 0.5 for name in ("scale", "shift", "mean", "var")}
 
 
-@pytest.mark.parametrize("opset", [9, 17])
-def test_batch_normalization_by_computed_statistics(models, opset):
-    nodes = [node("BatchNormalization", "x scale shift mean var", epsilon=1e-3)]
-    check(models, nodes, {"x": floats(2, 3, 4, 5), **STATISTICS}, opset=opset)
-
-
 def test_batch_normalization_in_training_mode(models):
     outputs = ("y", "m", "v")
     nodes = [node("BatchNormalization", "x scale shift mean var", "y m v", training_mode=1, momentum=0.7)]
@@ -63,15 +57,6 @@ def test_log_sum_exp_does_not_overflow(models, axes, keep):
     attributes = {"keepdims": keep} | ({} if axes is None else {"axes": axes})
     check(models, [node("ReduceLogSumExp", **attributes)], {"x": x}, reference=False)
     check(models, [node("ReduceLogSumExp", **attributes)], {"x": np.array([[3, 2], [4, 3]])}, reference=False)
-
-
-@pytest.mark.parametrize("keep", [0, 1])
-@pytest.mark.parametrize("axis", [0, 1, -1])
-@pytest.mark.parametrize("type", ["ArgMax", "ArgMin"])
-def test_last_of_equals(models, type, axis, keep):
-    x = np.array([[[1, 2, 2, 1]], [[1, 1, 2, 2]]], np.float32)
-    nodes = [node(type, axis=axis, keepdims=keep, select_last_index=1)]
-    check(models, nodes, {"x": x})
 
 
 @pytest.mark.parametrize("scale", [(1,), (2, 3), (4, 1, 3)])

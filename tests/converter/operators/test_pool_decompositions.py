@@ -8,17 +8,6 @@ import pytest
 from tests.support.onnx_models import RNG, check, floats, node
 
 IMAGE = (2, 3, 9, 8)
-DILATED = [
-    (IMAGE, dict(kernel_shape=[3, 3], dilations=[2, 2], pads=[1, 0, 1, 1])),
-    (IMAGE, dict(kernel_shape=[2, 2], dilations=[2, 3], strides=[2, 1], ceil_mode=1)),
-    ((2, 3, 9), dict(kernel_shape=[2], dilations=[3])),
-    ((1, 2, 6, 5, 6), dict(kernel_shape=[2, 2, 2], dilations=[2, 1, 2])),
-]
-
-
-@pytest.mark.parametrize(("shape", "attributes"), DILATED)
-def test_dilated_max_pool(models, shape, attributes):
-    check(models, [node("MaxPool", **attributes)], {"x": floats(*shape)})
 
 
 def test_dilated_max_pool_of_bytes(models):

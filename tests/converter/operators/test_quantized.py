@@ -185,13 +185,6 @@ def test_integers_that_are_given(models):
     assert graph.inputs[0].dtype is ir.dtype.UFIXED8
 
 
-def test_integers_that_are_read_in_two_ways(models):
-    source = Source()
-    source.node("DequantizeLinear", ["x", *source.encoding("x", 0.03, np.uint8(100))], "y")
-    source.node("Cast", ["x"], "z", to=TensorProto.INT32)
-    check(models, source, {"x": integers(3, 4, dtype=np.uint8)}, ("y", "z"))
-
-
 def test_constants_of_one_number_are_fixed_point(models):
     source = Source()
     x = source.quantized("x", 0.03, np.int8(-3))
@@ -251,18 +244,6 @@ def test_weights_of_four_bits(models, dtype, zero):
     assert weight.dtype is (ir.dtype.SFIXED8 if signed else ir.dtype.UFIXED8)
 
 
-@pytest.mark.parametrize("axis", [0, 1])
-def test_weights_in_blocks(models, axis):
-    source = Source()
-    scales = RNG.uniform(0.05, 0.1, (2, 4) if axis == 0 else (8, 1)).astype(np.float32)
-    stored = RNG.integers(-8, 8, (8, 4)).astype(ml_dtypes.int4)
-    zeros = RNG.integers(-2, 2, scales.shape).astype(ml_dtypes.int4)
-    w = source.weight("w", stored, scales, zeros, axis=axis, block_size=4)
-    source.node("MatMul", ["x", w], "y")
-    graph = check(models, source, {"x": reals(3, 8)}, plain=True)
-    assert kinds(graph) == {"MatMul": 1}
-
-
 @pytest.mark.parametrize("kind", ["Conv", "Gemm"])
 @pytest.mark.parametrize("factored", [True, False])
 def test_blocks_whose_scales_are_integers_over_one_of_the_channel(models, kind, factored):
@@ -284,16 +265,6 @@ def test_blocks_whose_scales_are_integers_over_one_of_the_channel(models, kind, 
         (found,) = (tensor.encoding for tensor in graph.tensors.values() if tensor.is_static)
         assert isinstance(found, ir.BlockwiseExpansion)
         assert found.blocks_per_axis == 4
-
-
-def test_embeddings_stay_stored(models):
-    source = Source()
-    table = source.weight("w", integers(10, 4), 0.05, np.int8(7))
-    source.node("Gather", [table, "x"], "g")
-    source.node("Sigmoid", ["g"], "y")
-    graph = check(models, source, {"x": np.asarray([3, 1, 9], np.int32)})
-    (gather,) = (op for op in graph.ops if op.type == "Gather")
-    assert gather.inputs[0].dtype is ir.dtype.SFIXED8
 
 
 @pytest.mark.parametrize("signed", [False, True])
@@ -373,13 +344,6 @@ def test_affine_layer_of_integers(models):
     inputs = [q, "x_s", "x_z", *weight, source.put("b", integers(5).astype(np.int32)), *out]
     given_back(source, source.node("QGemm", inputs, "o", MICROSOFT, transB=1), out)
     assert is_fixed(check(models, source, {"x": reals(3, 4)}))
-
-
-def test_pooled_integers(models):
-    source = Source()
-    pooled = source.node("MaxPool", [stored_input(source)], "p", kernel_shape=[2, 2])
-    given_back(source, pooled, ["x_s", "x_z"])
-    assert is_fixed(check(models, source, {"x": reals(1, 2, 4, 4)}))
 
 
 @pytest.mark.parametrize("scale", [0.0, np.nan])

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from tests.support.onnx_models import check, floats
+import xdlc
+from tests.support.onnx_models import build, check, floats
+from xdlc.errors import ModelError
 
 STEPS, BATCH, WIDTH, UNITS = 4, 3, 5, 4
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -127,3 +129,15 @@ def test_single_steps_have_no_time_axis(models, ways):
     model = check(models, [node], feeds, weights, outputs=OUTPUTS["LSTM"])
     steps = [op for op in model.main.ops if op.type == "Lstm"]
     assert [op.inputs[0].shape for op in steps] == [(2, 5)] * ways
+
+
+@pytest.mark.parametrize(
+    ("operand", "shape"), [("w", (1, 15, 5)), ("r", (2, 16, 4)), ("b", (1, 31)), ("p", (1, 11))]
+)
+def test_weights_of_other_sizes_are_refused(models, operand, shape):
+    weights = {"w": (1, 16, 5), "r": (1, 16, 4), "b": (1, 32), "p": (1, 12)} | {operand: shape}
+    node = helper.make_node("LSTM", ["x", "w", "r", "b", "", "", "", "p"], ["y"], hidden_size=4)
+    arrays = {name: floats(*size) for name, size in weights.items()}
+    model = build([node], {"x": floats(2, 1, 5)}, arrays, ["y"], opset=17)
+    with pytest.raises(ModelError, match="do not fit"):
+        xdlc.convert(models.save(model))

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from xdlc.converter.operators.control_flow.recurrence import Reader
+from xdlc.converter.control_flow.recurrence import Reader
 from xdlc.ir import parse
 
 TEXT = """

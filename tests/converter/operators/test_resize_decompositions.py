@@ -39,24 +39,6 @@ def test_computed_scales_with_aligned_corners(models):
     check(models, nodes, feeds, native=False)
 
 
-@pytest.mark.parametrize("rule", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
-def test_rounding_of_positions(models, rule):
-    scales = np.array([1, 1, 0.7, 2.5], np.float32)
-    resized(models, "- scales", {"scales": scales}, mode="nearest", nearest_mode=rule)
-
-
-@pytest.mark.parametrize("mode", ["linear", "cubic"])
-@pytest.mark.parametrize("sizes", [(1, 2, 3, 2), (1, 2, 9, 7)])
-def test_antialias(models, mode, sizes):
-    resized(models, "- - sizes", {"sizes": np.array(sizes)}, mode=mode, antialias=1)
-
-
-@pytest.mark.parametrize("scales", [(1, 1, 0.6, 0.7), (1, 1, 2.0, 1.7)])
-def test_cubic_without_what_is_outside(models, scales):
-    attributes = {"mode": "cubic", "exclude_outside": 1, "cubic_coeff_a": -0.5}
-    resized(models, "- scales", {"scales": np.array(scales, np.float32)}, **attributes)
-
-
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_region_and_what_lies_beyond(models, mode):
     attributes = {

@@ -6,51 +6,19 @@ import time
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 
 import xdlc
+from tests.converter.operators.control_flow import parsed, refused, same
 from xdlc.converter.session.context import SEQUENCE_ELEMENTS
-from xdlc.errors import ModelError, UnsupportedOp, XdlcError
+from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir import HOST_PACKAGE
 
-HEAD = '<ir_version: 8, opset_import: ["" : {opset}]>\n'
 X = np.arange(24, dtype=np.float32).reshape(6, 4) - 9
-
-
-def parsed(text, opset=17):
-    return onnx.parser.parse_model(HEAD.format(opset=opset) + text)
-
-
-def same(folder, text, *feeds, opset=17, **options):
-    """Convert, save, load and run a model; return it as it was loaded."""
-    model = parsed(text, opset)
-    onnx.save(model, folder / "m.onnx")
-    xdlc.convert(folder / "m.onnx", **options).save(folder / "m.dlc")
-    loaded = xdlc.load(folder / "m.dlc")
-    settings = onnxruntime.SessionOptions()
-    settings.log_severity_level = 4
-    source = onnxruntime.InferenceSession(
-        model.SerializeToString(), settings, providers=["CPUExecutionProvider"]
-    )
-    for given in feeds:
-        found = xdlc.run(loaded, given)
-        for output, wanted in zip(model.graph.output, source.run(None, given), strict=True):
-            assert (found[output.name].shape, found[output.name].dtype) == (wanted.shape, wanted.dtype)
-            np.testing.assert_allclose(found[output.name], wanted, rtol=1e-5, atol=1e-6)
-    return loaded
 
 
 def types(model):
     return [op.type for op in model.main.ops]
-
-
-def refused(folder, text, opset=17, **options):
-    model = parsed(text, opset) if isinstance(text, str) else text
-    onnx.save(model, folder / "m.onnx")
-    with pytest.raises(XdlcError) as caught:
-        xdlc.convert(folder / "m.onnx", **options)
-    return caught.value
 
 
 # ---------------------------------------------------------------------------- splitting and joining

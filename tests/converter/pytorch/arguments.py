@@ -14,12 +14,7 @@ DTYPES |= {"complex64": 10, "bool": 12, "bfloat16": 13}
 
 
 def argument(value: Any, kind: str = "") -> dict[str, Any]:
-    """Return an argument of a call, or an output, as JSON.
-
-    Args:
-        value: The argument.
-        kind: Its kind in the schema (``schemas.Argument``), which decides the form of empty lists.
-    """
+    """Return an argument of a call, or an output, as JSON."""
     if value is None:
         return {"as_none": True}
     if isinstance(value, Ref):

@@ -31,11 +31,7 @@ class TinyProgram:
     """
 
     def __init__(self, examples: Mapping[str, int] | None = None) -> None:
-        """Start an empty program.
-
-        Args:
-            examples: Value in the example by symbol of a shape.
-        """
+        """Start an empty program."""
         self.examples = dict(examples or {})
         self.values: dict[str, dict[str, Any]] = {}
         self.numbers: dict[str, dict[str, Any]] = {}

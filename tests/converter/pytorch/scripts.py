@@ -54,16 +54,7 @@ def script(
     traced: Sequence[np.ndarray] = (),
     records: Mapping[str, bytes] | None = None,
 ) -> Path:
-    """Write an archive; return its path.
-
-    Args:
-        folder: Folder for it.
-        code: The code of ``__torch__.py``, or of several files by path.
-        root: The network; default: an object of ``Net`` without attributes.
-        constants: What the code names ``CONSTANTS.c0`` and so on.
-        traced: Inputs of the trace.
-        records: Further records.
-    """
+    """Write an archive; return its path."""
     files = {"__torch__.py": code} if isinstance(code, str) else code
     data, fixed, shown = _Records("data"), _Records("constants"), _Records("traced_inputs")
     path = folder / "net.pt"

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from tests.converter.pytorch.cases import check, rows
 from tests.converter.pytorch.programs import results
 from xdlc.errors import ModelError
 
@@ -20,18 +21,18 @@ EVEN = -LOGITS.mean(1) * [1, 0, 1]
 GAP = abs(X - Y)
 
 
-def rows(x, y, order=2):
+def apart(x, y, order=2):
     return np.linalg.norm(x - y, order, -1)
 
 
-COSINE = (X * Y).sum(1) / rows(X, 0) / rows(Y, 0)
+COSINE = (X * Y).sum(1) / apart(X, 0) / apart(Y, 0)
 CASES = [
     ("l1_loss", (X, Y, SUM), GAP.sum()),
     ("mse_loss", (X, Y), (GAP**2).mean()),
     ("huber_loss", (X, Y, NONE, 0.7), np.where(GAP < 0.7, GAP**2 / 2, 0.7 * (GAP - 0.35))),
     ("smooth_l1_loss", (X, Y, NONE, 0.0), GAP),
     ("soft_margin_loss", (X, SIGN), np.log1p(np.exp(-X * SIGN)).mean()),
-    ("kl_div", (X, np.where(Q > 0.5, Q, 0), NONE), [np.where(Q > 0.5, Q * (np.log(Q) - X), 0)]),
+    ("kl_div", (X, np.where(Q > 0.5, Q, 0), NONE), np.where(Q > 0.5, Q * (np.log(Q) - X), 0)),
     ("kl_div", (X, Y, SUM, True), (np.exp(Y) * (Y - X)).sum()),
     ("binary_cross_entropy", (np.float32([0, 1]), np.float32([1, 1]), None, NONE), [100, 0]),
     ("binary_cross_entropy_with_logits", (X, Q, None, W, NONE),
@@ -44,7 +45,7 @@ CASES = [
     ("cosine_embedding_loss", (X, Y, np.array([1, -1, -1]), -0.5, NONE),
      np.where([1, 0, 0], 1 - COSINE, np.maximum(COSINE + 0.5, 0))),
     ("triplet_margin_loss", (X, Y, P, 1.0, 2.0, 0.0, True, NONE),
-     np.maximum(rows(X, Y) - np.minimum(rows(X, P), rows(Y, P)) + 1, 0)),
+     np.maximum(apart(X, Y) - np.minimum(apart(X, P), apart(Y, P)) + 1, 0)),
     ("multi_margin_loss", (X[0], np.array(1), 2, 1.0, W),
      np.delete(W[1] * np.maximum(1 - X[0, 1] + X[0], 0) ** 2, 1).sum() / 4),
     ("cross_entropy_loss", (X, T), PICKED.sum() / 2),
@@ -54,21 +55,17 @@ CASES = [
     ("cross_entropy_loss", (X, T, None, NONE, -100, -1.0), PICKED),
     ("nll_loss", (LOGITS, T, W), (PICKED * W[[1, 0, 3]]).sum() / W[[1, 3]].sum()),
     ("cosine_similarity", (X, Y, 1), COSINE),
-    ("cosine_similarity", (X[:, :1], Y, 1), np.sign(X[:, 0]) * Y.sum(1) / rows(Y, 0) / 2),
-    ("pairwise_distance", (X, Y), {"p": 1.0, "eps": 0.0, "keepdim": True}, rows(X, Y, 1)[:, None]),
+    ("cosine_similarity", (X[:, :1], Y, 1), np.sign(X[:, 0]) * Y.sum(1) / apart(Y, 0) / 2),
+    ("pairwise_distance", (X, Y), {"p": 1.0, "eps": 0.0, "keepdim": True}, apart(X, Y, 1)[:, None]),
     ("cdist", (X, Y), {"p": math.inf}, abs(X[:, None] - Y).max(-1)),
-    ("pdist", (X,), rows(X[[0, 0, 1]], X[[1, 2, 2]])),
+    ("pdist", (X,), apart(X[[0, 0, 1]], X[[1, 2, 2]])),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])
+@rows(CASES)
 def test_computes_losses(tmp_path, case):
-    target, arguments, *named, want = case
-    want = np.asarray(want, np.float32)
-    want = want[0] if want.ndim == 3 else want
-    got = results(tmp_path, target, *arguments, like=want, **(named[0] if named else {}))
-    assert got.shape == want.shape
-    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-6)
+    *call, expected = case
+    check(tmp_path, (*call, np.asarray(expected, np.float32)), rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize(

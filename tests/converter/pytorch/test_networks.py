@@ -7,6 +7,7 @@ import pytest
 
 import xdlc
 from tests.converter.pytorch.programs import TinyProgram, results
+from tests.support.formulas import normalized, softmax
 
 INF = math.inf
 RANDOM = np.random.default_rng(0)
@@ -61,15 +62,6 @@ WINDOWS = [
 def test_windows_and_images(tmp_path, target, given, named, like):
     want = np.asarray(like, np.float32)
     np.testing.assert_allclose(results(tmp_path, target, *given, like=want, **named), want, atol=1e-6)
-
-
-def normalized(x, axes, eps=1e-5):
-    return (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + eps)
-
-
-def softmax(x):
-    e = np.exp(x - x.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
 
 
 SCALE, SHIFT, VAR = f32(3), f32(3), np.float32([0.5, 1, 2])
@@ -160,31 +152,6 @@ def test_factors_are_those_of_lapack(tmp_path):
     assert r[0, 0] < 0
     sign, size = results(tmp_path, "linalg_slogdet", a, like=[np.float32(0), np.float32(0)])
     np.testing.assert_allclose(sign * np.exp(size), np.linalg.det(a), rtol=1e-4)
-
-
-def lstm_step(x, h, c, w, u, b):
-    i, f, g, o = np.split(x @ w.T + h @ u.T + b, 4, axis=-1)
-    c = c / (1 + np.exp(-f)) + np.tanh(g) / (1 + np.exp(-i))
-    return np.tanh(c) / (1 + np.exp(-o)), c
-
-
-def test_gates_of_an_lstm(tmp_path):
-    x, h, c = f32(3, 2, 4), f32(1, 2, 5), f32(1, 2, 5)
-    w, u, b = f32(20, 4), f32(20, 5), f32(20)
-    rows, hidden, cell = [], h[0], c[0]
-    for row in x:
-        hidden, cell = lstm_step(row, hidden, cell, w, u, b)
-        rows.append(hidden)
-    builder = TinyProgram()
-    params = [builder.weight(name, array) for name, array in (("w", w), ("u", u), ("b", b), ("z", 0 * b))]
-    inputs = builder.input("x", x.shape), [builder.input("h", h.shape), builder.input("c", c.shape)]
-    stated = [((3, 2, 5), "float32"), ((1, 2, 5), "float32"), ((1, 2, 5), "float32")]
-    ends = builder.op("lstm.input", *inputs, params, True, 1, 0.0, False, False, False, results=stated)
-    model = builder.convert(tmp_path, ends)
-    assert [op.type for op in model.main.ops].count("Lstm") == 1
-    got = xdlc.run(model, {"x": x, "h": h, "c": c})
-    for name, want in zip(got, (np.stack(rows), hidden[None], cell[None]), strict=True):
-        np.testing.assert_allclose(got[name], want, atol=1e-5)
 
 
 @pytest.mark.parametrize(

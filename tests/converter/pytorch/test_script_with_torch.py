@@ -1,4 +1,4 @@
-"""TorchScript that torch writes: numbers equal to torch's, and the model corpus."""
+"""TorchScript that torch writes: numbers equal to torch's."""
 
 from __future__ import annotations
 
@@ -144,21 +144,3 @@ def test_numbers_are_those_of_torch(torch: Any, tmp_path: Any, name: str, way: s
     for one, other in zip(found, torch_runs, strict=True):
         for array, expected in zip(one, other, strict=True):
             np.testing.assert_allclose(array, expected, rtol=2e-4, atol=2e-5)
-
-
-@pytest.mark.corpus
-@pytest.mark.parametrize(
-    ("name", "dims", "fixed"),
-    [
-        ("silero_vad_v6_jit/silero_vad.jit", {"x": [1, 512]}, {"sr": 16000}),
-        ("vit4mnist_ptl/vit4mnist.ptl", {"img": [1, 1, 28, 28]}, {}),
-    ],
-)
-def test_models_of_the_corpus(corpus: Any, name: str, dims: Any, fixed: Any) -> None:
-    path = corpus / "pytorch" / name
-    if not path.exists():
-        pytest.skip("the corpus has no such file")
-    stored = np.load(f"{path}.torchref.npz")
-    model = xdlc.convert(path, dims, set_inputs=fixed)
-    ((found,),) = _runs(model, [[stored["in::0"]]])
-    np.testing.assert_allclose(found, stored["out::0"], rtol=1e-4)

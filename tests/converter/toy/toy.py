@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from xdlc import ir
+from xdlc.converter.control_flow.branches import apply_if
+from xdlc.converter.control_flow.while_form import apply_while
 from xdlc.converter.frontends import Frontend
-from xdlc.converter.operators.control_flow.branches import apply_if
-from xdlc.converter.operators.control_flow.while_form import apply_while
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.operators.registry import Handlers
 from xdlc.converter.pipeline import Options, SourceModel
@@ -80,9 +80,9 @@ def same(node: Node, g: Operators) -> Value:
 @handler("Choose")
 def choose(node: Node, g: Operators) -> list[Value]:
     branches = [node.graph("yes"), node.graph("no")]
-    return apply_if(g, node.required(0), branches, node.inputs[1:], len(node.outputs))
+    return apply_if(node, g, node.required(0), branches, node.inputs[1:])
 
 
 @handler("While")
 def loop(node: Node, g: Operators) -> list[Value]:
-    return apply_while(g, node.graph("condition"), node.graph("body"), [node.required(0)])
+    return apply_while(node, g, node.graph("condition"), node.graph("body"), [node.required(0)])

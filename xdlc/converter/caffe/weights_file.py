@@ -17,7 +17,7 @@ import numpy as np
 from xdlc import ir
 from xdlc.converter.hdf5 import Hdf5
 from xdlc.converter.protobuf_fields import BYTES, FIXED32, FIXED64, VARINT, Field, ProtobufFile
-from xdlc.errors import ModelError, UsageError, nearest_names
+from xdlc.errors import ModelError, UsageError, damaged, nearest_names
 from xdlc.options import spell
 
 _LAYERS_V1, _LAYERS = 2, 100
@@ -32,7 +32,6 @@ _LETTERS = 1024
 """Bytes of a layer's name."""
 _HINTS = 8
 """Errors that come with the nearest names."""
-_DAMAGED = "get the file again: it is damaged"
 
 
 class WeightsFile(ABC):
@@ -113,7 +112,7 @@ class _Caffemodel(WeightsFile):
             elif field.number == blobs_number and field.wire == BYTES:
                 blobs.append(field)
         if len(blobs) > _MOST_BLOBS:
-            raise ModelError(f"layer {name!r} has {len(blobs)} blobs", where=str(self.path), fix=_DAMAGED)
+            raise damaged(f"layer {name!r} has {len(blobs)} blobs", str(self.path))
         if blobs:
             self._blobs[name] = blobs
 
@@ -142,7 +141,7 @@ class _Caffemodel(WeightsFile):
                 old[field.number] = file.signed(field)
         sizes = list(old.values()) if shape is None else shape
         if len(sizes) > _MOST_DIMS or any(not 0 <= size < 1 << 31 for size in sizes):
-            raise ModelError(f"a weight blob has the invalid shape {sizes[:8]}", where=where, fix=_DAMAGED)
+            raise damaged(f"a weight blob has the invalid shape {sizes[:8]}", where)
         number = _DATA if runs[_DATA] else _DOUBLE_DATA
         fields, wire = runs[number], FIXED32 if number == _DATA else FIXED64
         if not fields:
@@ -152,15 +151,11 @@ class _Caffemodel(WeightsFile):
                 fix="save the weights as float32; xdlc reads no other type",
             )
         if len(fields) > _MOST_RUNS:
-            raise ModelError(
-                f"a weight blob has its data in {len(fields)} parts instead of 1", where=where, fix=_DAMAGED
-            )
+            raise damaged(f"a weight blob has its data in {len(fields)} parts instead of 1", where)
         parts = [file.lazy_reals(field, wire) for field in fields]
         count, wanted = sum(part.shape[0] for part in parts), math.prod(sizes)
         if count != wanted:
-            raise ModelError(
-                f"the weight blob has {count} elements, but shape {sizes[:8]}", where=where, fix=_DAMAGED
-            )
+            raise damaged(f"the weight blob has {count} elements, but shape {sizes[:8]}", where)
         data = parts[0] if len(parts) == 1 else ir.ArrayData(np.concatenate([each.numpy() for each in parts]))
         return data.reshape(sizes).cast(np.float32)
 

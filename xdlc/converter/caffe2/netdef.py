@@ -20,7 +20,7 @@ from xdlc.converter.protobuf_fields import BYTES, FIXED64, ProtobufFile
 from xdlc.converter.protobuf_text import Message, Value, Word, read_text, text_of
 from xdlc.converter.session.context import Allowance, ImportContext
 from xdlc.converter.session.node import Body
-from xdlc.errors import ModelError, UnsupportedOp
+from xdlc.errors import ModelError, UnsupportedOp, damaged
 from xdlc.options import spell
 
 Fields: TypeAlias = dict[str, list[Any]]
@@ -137,7 +137,6 @@ _LONGEST = 1 << 20
 """Bytes of a string that is an argument."""
 _LONGEST_LIST = 1 << 16
 _MOST_DIMS = 32
-_DAMAGED = "get the file again: it is damaged"
 _LISTS = {"f": "floats", "s": "strings", "i": "ints"}
 """Fields of an argument: of one value, and of many."""
 _OTHER_NAMES = {"FLOAT": "float32", "BYTE": "uint8", "DOUBLE": "float64"}
@@ -225,11 +224,7 @@ class Argument:
             content = _joined(octets, np.uint8)
             size, rest = divmod(content.nbytes, dtype.itemsize)
             if rest:
-                raise ModelError(
-                    f"the tensor has {content.nbytes} bytes, no multiple of {dtype.itemsize}",
-                    where=self.where,
-                    fix=_DAMAGED,
-                )
+                raise damaged(f"the tensor has {content.nbytes} bytes at {dtype.itemsize} each", self.where)
             data: ir.TensorData = ir.Transform([content], lambda array: array.view(dtype), (size,), dtype)
         elif reals:
             data = _joined(fields.get(reals, []), dtype)
@@ -250,11 +245,7 @@ class Argument:
 
     def _text(self, data: ir.TensorData) -> str:
         if data.nbytes > _LONGEST:
-            raise ModelError(
-                f"a string of {data.nbytes} bytes is too long; xdlc reads at most {_LONGEST}",
-                where=self.where,
-                fix=_DAMAGED,
-            )
+            raise damaged(f"a string of {data.nbytes} bytes exceeds {_LONGEST}", self.where)
         return text_of(bytes(data.numpy()), "backslashreplace")
 
 
@@ -381,7 +372,7 @@ def as_integers(values: Sequence[int], dtype: np.dtype[Any], where: str) -> ir.T
     """
     array = np.asarray(values, np.int64)
     if dtype != np.bool_ and (array.astype(dtype).astype(np.int64) != array).any():
-        raise ModelError(f"the tensor has values out of the range of {dtype.name}", where=where, fix=_DAMAGED)
+        raise damaged(f"the tensor has values out of the range of {dtype.name}", where)
     return ir.ArrayData(array.astype(dtype))
 
 
@@ -392,7 +383,7 @@ def check_dims(dims: Sequence[int], where: str) -> None:
         ModelError: If it has too many dimensions, or one of an impossible size.
     """
     if len(dims) > _MOST_DIMS or any(not 0 <= size < 1 << 31 for size in dims):
-        raise ModelError(f"the tensor has the invalid shape {list(dims[:8])}", where=where, fix=_DAMAGED)
+        raise damaged(f"the tensor has the invalid shape {list(dims[:8])}", where)
 
 
 def shaped(data: ir.TensorData, dims: Sequence[int], where: str) -> ir.TensorData:
@@ -404,5 +395,5 @@ def shaped(data: ir.TensorData, dims: Sequence[int], where: str) -> ir.TensorDat
     check_dims(dims, where)
     if math.prod(dims) != data.shape[0]:
         problem = f"the tensor has {data.shape[0]} values for shape {list(dims)}"
-        raise ModelError(problem, where=where, fix=_DAMAGED)
+        raise damaged(problem, where)
     return data.reshape(tuple(dims))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from xdlc.converter.nhwc.shapes import channel_first, channel_last
+from xdlc.converter.functions.shapes import channel_first, channel_last
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.operators.registry import Handlers
 from xdlc.converter.session.node import Node

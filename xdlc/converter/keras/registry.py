@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xdlc.converter.functions.shapes import cast, vector
 from xdlc.converter.keras.calls import Call
 from xdlc.converter.keras.layers import EXPORT, Layer
-from xdlc.converter.nhwc.shapes import cast, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.operators.registry import Handler, Handlers
 from xdlc.converter.session.node import Node

@@ -33,7 +33,7 @@ from xdlc.converter.pipeline import Options, SourceModel
 from xdlc.converter.protobuf_fields import Layout, without_blobs
 from xdlc.converter.session.context import Allowance, Source
 from xdlc.converter.session.node import GraphInput, Node
-from xdlc.errors import ModelError, UnsupportedOp
+from xdlc.errors import ModelError, UnsupportedOp, damaged
 from xdlc.ir import TensorData
 from xdlc.json_fields import fits, json_value
 
@@ -312,10 +312,8 @@ class OnnxFile:
         try:
             return ir.ArrayData(protobuf.to_array(tensor).reshape(shape))
         except (ValueError, TypeError, RuntimeError) as error:
-            raise ModelError(
-                f"the data do not fit the type and the dimensions {list(shape)} ({error})",
-                where=where,
-                fix="get the file again: it is damaged",
+            raise damaged(
+                f"the data do not fit type and dimensions {list(shape)} ({error})", where
             ) from error
 
     def _external_range(self, tensor: Any, where: str) -> tuple[ir.MappedFile, int, int | None]:

@@ -11,10 +11,10 @@ from xdlc.converter.operators import protobuf
 from xdlc.converter.operators.inference import extent, spec_of
 from xdlc.converter.operators.protobuf import all_graphs, all_nodes, domain_of, plain_domain
 from xdlc.converter.udo.nodes import Declarations
-from xdlc.converter.udo.output_inference import Declared
 from xdlc.converter.values import Dims, Spec
 from xdlc.errors import UnsupportedOp
 from xdlc.ir.data import Array
+from xdlc.opdefs.source_match import Declared
 from xdlc.runtime.onnx_evaluator import RefusedError, infer_shapes
 
 _UNDEFINED = 0
@@ -125,6 +125,8 @@ class DeclaredTypes(Declarations):
                 for dim, size in zip(entry.type.tensor_type.shape.dim, bound, strict=True):
                     if size is not None:
                         dim.dim_value = size
+        for entry in model.graph.output if self._is_outdated else ():
+            entry.type.tensor_type.ClearField("shape")
         for name, array in self._fixed.items():
             _fix(model.graph, name, array)
         try:

@@ -5,28 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, Self, cast
+from typing import Any, Protocol, cast
 
 from xdlc import ir
-from xdlc.converter.builder import Builder
+from xdlc.converter.builder import Builder, Operand
 from xdlc.converter.operators import functions, host_only, upgrades
+from xdlc.converter.operators.bodies import GraphBody
 from xdlc.converter.operators.folding import Folding, foldable
 from xdlc.converter.operators.inference import check, infer
-from xdlc.converter.operators.protobuf import MessageReader, is_constant, opsets
+from xdlc.converter.operators.protobuf import MessageReader, opsets
 from xdlc.converter.operators.random_inputs import draw_outside, import_random, is_random
 from xdlc.converter.operators.registry import Entry, Handler, Handlers, find, load_all
 from xdlc.converter.operators.sequence_values import tensor_of
-from xdlc.converter.session.context import DEPTH, ImportContext, Unresolved
-from xdlc.converter.session.node import Body, Node, SourceGraph, bind_dims, cut_before
+from xdlc.converter.session.context import DEPTH, Assumed, ImportContext, Unresolved
+from xdlc.converter.session.node import CONTRADICTION, Node, SourceGraph, bind_dims, cut_before
 from xdlc.converter.session.ordering import SOURCE, Step, ordered, wants_channel_last
 from xdlc.converter.values import AnyValue, Spec, Value
-from xdlc.errors import UnsupportedOp, XdlcError, nearest_names
+from xdlc.errors import ModelError, UnsupportedOp, XdlcError, nearest_names
+from xdlc.ir.dtype import INT64
 from xdlc.options.graphs import UNROLL_LOOPS
 from xdlc.runtime.dynamic_dims import REASON
 from xdlc.runtime.host_kernels import HOST_OPSET, opset_of
-
-if TYPE_CHECKING:
-    from xdlc.converter.operators.control_flow.while_loop import Assumed
 
 _TRAINING = "ai.onnx.preview.training"
 _RANDOM = "the result is random"
@@ -101,18 +100,18 @@ class Operators:
     @property
     def builder(self) -> Builder:
         """Adds to the graph under construction."""
-        return self.context.builder
+        return self.context.frame.builder
 
     # ------------------------------------------------------------------ operators of importers and handlers
 
-    def __call__(self, type: str, inputs: Sequence[Value | None], **attributes: Any) -> Value:
+    def __call__(self, type: str, inputs: Sequence[Operand | None], **attributes: Any) -> Value:
         """Apply a default-domain operator with a single output, like ``apply``."""
         return self.apply(type, inputs, attributes)[0]
 
     def apply(
         self,
         type: str,
-        inputs: Sequence[Value | None],
+        inputs: Sequence[Operand | None],
         attributes: Mapping[str, Any] | None = None,
         outputs: int = 1,
         *,
@@ -123,7 +122,8 @@ class Operators:
 
         Args:
             type: ONNX operator, of the newest version that the host follows.
-            inputs: Its inputs by position; None for an omitted input.
+            inputs: Its inputs by position; None for an omitted input.  Numbers have the data type of the
+                first value, not of a condition; integers in a list are int64.
             attributes: Numbers, strings, lists of these, ``TensorData``, or ``Body`` for a graph.
             outputs: Number of outputs wanted.
             names: Names of the outputs; default: made from the current node's.
@@ -140,7 +140,7 @@ class Operators:
     def apply_any(
         self,
         type: str,
-        inputs: Sequence[AnyValue | None],
+        inputs: Sequence[AnyValue | Operand | None],
         attributes: Mapping[str, Any] | None = None,
         outputs: int = 1,
         *,
@@ -149,12 +149,14 @@ class Operators:
     ) -> list[AnyValue]:
         """Return the outputs of an operator like ``apply``; sequences are allowed."""
         context = self.context
+        inputs = self._values(type, inputs)
         name = names[0] if names else self._free_name(type)
         operands = ["" if value is None else f"{name}~{index}" for index, value in enumerate(inputs)]
         results = names or ([name] if outputs == 1 else [f"{name}_{index}" for index in range(outputs)])
-        context.values.update(
-            (key, value) for key, value in zip(operands, inputs, strict=True) if value is not None
-        )
+        values = context.values
+        for key, value in zip(operands, inputs, strict=True):
+            if value is not None:
+                values[key] = value
         opset = opset_of(type, domain)
         node = Node(type, operands, results, dict(attributes or {}), name, domain, opset, is_applied=True)
         node.inputs = cast("list[Value | None]", list(inputs))
@@ -162,15 +164,37 @@ class Operators:
             self._import(node, context.place(node))
         if not context.frame.unresolved.isdisjoint(results):
             raise Unresolved
-        found = [context.values[result] for result in results]
+        found = [values[result] for result in results]
         if not names:  # nothing reads them by name
             for key in (*operands, *results):
-                context.values.pop(key, None)
+                values.pop(key, None)
         return found
+
+    def transpose(self, x: Value, perm: Sequence[int]) -> Value:
+        """Return the result of Transpose, which needs a node for open dimensions only.
+
+        Raises:
+            ModelError: If the order does not fit the axes.
+        """
+        if x.is_dynamic:
+            return self("Transpose", [x], perm=list(perm))
+        if sorted(perm) != list(range(x.rank)):
+            raise ModelError(f"perm {list(perm)} does not fit an input of rank {x.rank}", fix=CONTRADICTION)
+        self._applied += 1
+        return self.builder.transpose(x, perm)
+
+    def _values(self, type: str, inputs: Sequence[AnyValue | Operand | None]) -> list[AnyValue | None]:
+        """Return inputs with constants in place of literals."""
+        own = inputs[1:] if type == "Where" else inputs
+        like = next((item.dtype for item in own if isinstance(item, Value)), INT64)
+        return [
+            item if item is None or isinstance(item, AnyValue) else self.builder.operand(item, like)
+            for item in inputs
+        ]
 
     def _free_name(self, type: str) -> str:
         self._applied += 1
-        return f"{self.builder.node}_{type.lower()}_{self._applied}"
+        return f"{self.context.frame.builder.node}_{type.lower()}_{self._applied}"
 
     # ------------------------------------------------------------------ nodes of graphs
 
@@ -219,12 +243,14 @@ class Operators:
         Raises:
             XdlcError: If no way is left.
         """
-        if node.is_canonical and self._fold(node):
+        context, is_canonical = self.context, node.is_canonical
+        if is_canonical and self._fold(node):
             return
-        context, handler, override = self.context, self._handler_of(node), self._override_of(node)
-        if handler is None and not node.is_canonical and not self._is_known(node):
+        is_own = context.frame.owner is None
+        handler, override = (self._handler_of(node), self._override) if is_own else (None, None)
+        if handler is None and not is_canonical and not self._is_known(node):
             raise self._no_mapping(node, where)
-        has_graphs = bool(node.graphs())
+        has_graphs = bool(node.attributes and node.graphs())
         try:
             context.begin(node)
         except XdlcError:
@@ -233,7 +259,7 @@ class Operators:
             raise self._no_mapping(node, where) from None
         if has_graphs:
             node.attributes = {name: self._opened(value) for name, value in node.attributes.items()}
-        if node.is_canonical:
+        if is_canonical:
             self._bind(node, where, override, handler)
         else:
             with context.entered(owner=node, stands_in=True):
@@ -366,24 +392,25 @@ class Operators:
             UnsupportedOp: If another node reads a sequence or an optional.
         """
         values: list[AnyValue | None] = [*node.inputs]
-        odd = [value for value in values if not isinstance(value, Value | None)]
-        if odd and node.type == "Identity" and not node.domain:
-            self.context.accept(node, odd, where)
-            return True
-        for index, value in enumerate(values if odd else ()):
-            if value is not None:
-                tensor_of(node, value, f"input {index}")
+        for index, value in enumerate(values):
+            if value is None or isinstance(value, Value):
+                continue
+            if node.type == "Identity" and not node.domain:
+                self.context.accept(node, [value], where)
+                return True
+            tensor_of(node, value, f"input {index}")
         return False
 
     def _by_importer(self, entry: Entry | None, node: Node, where: str) -> UnsupportedOp | None:
         """Map a node onto QNN operations; return why that cannot be done, if so."""
         if entry is None:
             return self._no_mapping(node, where)
-        rollback = self.builder.checkpoint()
+        builder = self.builder
+        rollback = builder.checkpoint()
         try:
             if not _takes_dynamic(entry, node):
                 raise node.problem(REASON, bind_dims())
-            results = entry.function(node, self.builder)
+            results = entry.function(node, self)
             node.check_read(entry.ignores)
             values = [results] if isinstance(results, Value) else list(results)
             self._check_offered(node, len(values))
@@ -484,8 +511,10 @@ class Operators:
 
 def _takes_dynamic(entry: Entry, node: Node) -> bool:
     """Return whether an importer supports the dynamic input shapes of a node."""
-    values = [value for value in node.inputs if value is not None and value.is_dynamic]
-    return not values or (entry.dynamic and all(value.ranked for value in values))
+    for value in node.inputs:
+        if value is not None and value.is_dynamic and not (entry.dynamic and value.ranked):
+            return False
+    return True
 
 
 def _too_old(node: Node, versions: Sequence[Entry], where: str) -> UnsupportedOp:
@@ -515,71 +544,3 @@ def unmapped(node: Node, where: str) -> UnsupportedOp:
         f"of the model, or {cut_before()}",
         code="XD401",
     )
-
-
-class GraphBody(Body):
-    """A graph of the source, or of a function body, inside a node.
-
-    Its nodes are imported on behalf of the node that the one with the graph stands in for, if there is one.
-
-    Args:
-        operators: Imports its nodes.
-    """
-
-    def __init__(self, operators: Operators, graph: SourceGraph) -> None:
-        super().__init__([entry.name for entry in graph.inputs], graph.outputs)
-        frame = operators.context.frame
-        self._owner, self._stands_in = frame.owner, frame.stands_in
-        self._operators = operators
-        self._graph = graph
-        self._producers: dict[str, Node] | None = None
-        self._needed: list[Node] | None = None
-
-    @property
-    def size(self) -> int:
-        """Number of nodes after expansion."""
-        return sum(map(self._operators.size, self._graph.all_nodes()))
-
-    def input_rank(self, index: int) -> int:
-        """Return the rank that the graph states of an input."""
-        return len(self._graph.inputs[index].dims or ())
-
-    def reads(self) -> Sequence[str]:
-        """Return the names that it reads from enclosing graphs."""
-        return self._graph.reads()
-
-    def producer(self, name: str) -> Node | None:
-        """Return the node that computes a value."""
-        if self._producers is None:
-            self._producers = {output: node for node in self._graph.nodes for output in node.outputs}
-        return self._producers.get(name)
-
-    def operands(self, name: str) -> Sequence[str] | None:
-        """Return the names that a value is computed from, as far as the graph shows."""
-        node = self.producer(name)
-        if name in self._graph.constants or node is None:
-            return () if name in self._graph.constants else None
-        if node.is_canonical and node.graphs():
-            return None
-        return () if node.is_canonical and node.type in ("Shape", "Size") else node.reads()
-
-    def add_constants(self, context: ImportContext) -> None:
-        """Bind the stored tensors and the results of Constant nodes."""
-        context.bind_constants(self._graph.constants)
-        for node in filter(is_constant, self._graph.nodes):
-            self._operators.import_node(node)
-
-    def add_nodes(self, context: ImportContext) -> None:
-        """Import the other nodes."""
-        with context.entered(owner=self._owner, stands_in=self._stands_in):
-            if self._needed is None:  # a loop imports them several times
-                nodes = self._operators.ordered(self._graph, self.outputs)
-                self._needed = [node for node in nodes if not is_constant(node)]
-            for node in self._needed:
-                self._operators.import_node(node)
-
-    def only(self, positions: Sequence[int]) -> Self:
-        """Return the graph with some of its outputs, which needs the nodes of these only."""
-        part = super().only(positions)
-        part._needed = None
-        return part

@@ -6,11 +6,10 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from xdlc.converter.builder import Builder
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import ANY, CHANNEL_LAST, SOURCE
 from xdlc.converter.values import AnyValue, Value
@@ -34,6 +33,7 @@ __all__ = [
     "Handlers",
     "Node",
     "find",
+    "imported",
     "importer",
     "load_all",
     "structural",
@@ -53,11 +53,11 @@ class Entry:
         layout: The axis order it works in.
         ignores: Attributes without meaning at inference.
         dynamic: Whether it takes values with dynamic dimensions.
-        is_structural: Whether it runs graphs, or is on sequences or optionals, and gets the ``Operators``.
+        is_structural: Whether it runs graphs, or is on sequences or optionals.
     """
 
     since: int
-    function: Callable[[Node, Any], Any]
+    function: Callable[[Node, Operators], Any]
     layout: str
     ignores: frozenset[str] = frozenset()
     dynamic: bool = False
@@ -65,7 +65,7 @@ class Entry:
 
 
 _TABLE: dict[tuple[str, str], list[Entry]] = {}
-_PACKAGES = ("ops", "control_flow")
+_PACKAGES = tuple(f"xdlc.converter.{name}" for name in ("ops", "ops.microsoft", "ops.ml", "control_flow"))
 
 
 def importer(
@@ -78,8 +78,8 @@ def importer(
 ) -> Callable[[ImporterT], ImporterT]:
     """Register a function as the importer of ONNX operators.
 
-    Its parameters after the node and the builder are the first inputs of the node; one that may be omitted
-    has the default None.
+    Its second parameter is the builder ``b``, or the operators ``g``.  The others are the first inputs of
+    the node; one that may be omitted has the default None.
 
     Args:
         since: Oldest opset it understands.
@@ -101,17 +101,19 @@ def importer(
     return register
 
 
-def _with_inputs(function: Callable[..., Any]) -> Callable[[Node, Any], Any]:
+def _with_inputs(function: Callable[..., Any]) -> Callable[[Node, Operators], Any]:
     """Return an importer that passes the first inputs of a node to a function."""
     count = function.__code__.co_argcount - 2
     least = count - len(function.__defaults__ or ())
-    if not count:
-        return function
+    builds = function.__code__.co_varnames[1] == "b"
 
     @functools.wraps(function)
-    def apply(node: Node, b: Builder) -> Any:
-        inputs = (node.required(at) if at < least else node.input(at) for at in range(count))
-        return function(node, b, *inputs)
+    def apply(node: Node, g: Operators) -> Any:
+        inputs = node.inputs[:count]
+        inputs += [None] * (count - len(inputs))
+        if None in inputs[:least]:
+            node.required(inputs.index(None))
+        return function(node, g.builder if builds else g, *inputs)
 
     return apply
 
@@ -144,13 +146,8 @@ def _add(domain: str, type: str, added: Entry) -> None:
 @cache
 def load_all() -> dict[tuple[str, str], list[Entry]]:
     """Return the table of all importers, after importing their modules."""
-    import importlib
-    import pkgutil
-
-    for name in _PACKAGES:
-        package = importlib.import_module(f"xdlc.converter.operators.{name}")
-        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            importlib.import_module(module.name)
+    for package in _PACKAGES:
+        import_modules(package)
     return _TABLE
 
 
@@ -160,6 +157,19 @@ def find(domain: str, type: str, opset: int) -> Entry | None:
         if entry.since <= opset:
             return entry
     return None
+
+
+def imported(node: Node, g: Operators, type: str, inputs: Sequence[Value | None], opset: int = 17) -> Value:
+    """Return the first result of a standard operator with the attributes of a node.
+
+    Raises:
+        UnsupportedOp: If xdlc does not map the operator.
+    """
+    entry = find("", type, opset)
+    if entry is None:
+        raise node.problem(f"{type} of opset {opset} has no importer")
+    result = entry.function(replace(node, type=type, domain="", opset=opset, inputs=list(inputs)), g)
+    return result if isinstance(result, Value) else result[0]
 
 
 # ------------------------------------------------------------------ handlers of frameworks

@@ -149,31 +149,31 @@ def position(node: Node, index: int, length: int, last: int) -> int:
     return position + length if position < 0 else position
 
 
-def sequence(importer: Operators, node: Node, elements: Iterable[Value]) -> SequenceValue:
+def sequence(g: Operators, node: Node, elements: Iterable[Value]) -> SequenceValue:
     """Return a sequence, whose elements are counted."""
     made = SequenceValue(tuple(elements))
-    count_listed(importer, node, len(made.elements))
+    count_listed(g, node, len(made.elements))
     return made
 
 
-def count_listed(importer: Operators, node: Node, count: int) -> None:
+def count_listed(g: Operators, node: Node, count: int) -> None:
     """Count elements that a node lists.
 
     Raises:
         UnsupportedOp: If they are too many.
     """
-    if not importer.context.budget.sequence_elements.take(count):
+    if not g.context.budget.sequence_elements.take(count):
         raise node.problem(
             f"the sequences of the model list more than {SEQUENCE_ELEMENTS} elements",
             "keep the elements in one tensor",
         )
 
 
-def spend(importer: Operators, node: Node, nodes: int, what: str) -> None:
+def spend(g: Operators, node: Node, nodes: int, what: str) -> None:
     """Count nodes that replace one node.
 
     Raises:
         UnsupportedOp: If they are too many.
     """
-    if not importer.context.budget.unrolled_nodes.take(nodes):
+    if not g.context.budget.unrolled_nodes.take(nodes):
         raise node.problem(f"{what} needs {nodes} nodes, which is too many", "keep the data in one tensor")

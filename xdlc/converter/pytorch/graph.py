@@ -18,9 +18,9 @@ from xdlc.converter.pytorch.symbols import Bindings, shown
 from xdlc.converter.pytorch.tensors import dtype_of, frozen_names
 from xdlc.converter.session.node import GraphInput, GraphState, Node, SourceGraph, TypeName
 from xdlc.converter.udo.nodes import Declarations
-from xdlc.converter.udo.output_inference import Declared
 from xdlc.errors import UnsupportedOp, XdlcError
 from xdlc.ir.names import FreeNames
+from xdlc.opdefs.source_match import Declared
 
 _CHECKS = "_assert_async _assert_scalar _assert_tensor_metadata _functional_assert_async"
 _DROPPED = frozenset([*_CHECKS.split(), "sym_constrain_range", "sym_constrain_range_for_size"])

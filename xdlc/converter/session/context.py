@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.session.node import Node
-from xdlc.converter.values import AnyValue, Value
+from xdlc.converter.values import AnyValue, Dims, StoredValue, Value
 from xdlc.errors import ModelError, UnsupportedOp, XdlcError, each_problem
 from xdlc.ir.names import FreeNames
 
@@ -104,6 +104,21 @@ class Budget:
     unrolled_nodes: Allowance = field(default_factory=lambda: Allowance(UNROLLED_NODES))
     sequence_elements: Allowance = field(default_factory=lambda: Allowance(SEQUENCE_ELEMENTS))
     retried_nodes: Allowance = field(default_factory=lambda: Allowance(RETRIED_NODES))
+
+
+@dataclass(slots=True)
+class Assumed:
+    """Assumptions on the values of a loop, until an iteration breaks them.
+
+    Attributes:
+        shapes: Shape of each state; None if the rank is open.
+        constant: Positions of the states that no iteration changes.
+        condition: Whether the body decides when the loop ends.
+    """
+
+    shapes: list[Dims | None]
+    constant: frozenset[int] = frozenset()
+    condition: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +219,7 @@ class ImportContext:
     def place(self, node: Node) -> str:
         """Return the place of a node, for errors."""
         frame = self.frame
-        inside = "".join(f"in {caller}: " for caller in (*frame.around, *frame.callers))
+        inside = "".join([f"in {caller}: " for caller in (*frame.around, *frame.callers)])
         return f"{self.source.path}: {inside}{self.source.describe(frame.owner or node)}"
 
     def path(self, node: Node) -> tuple[str, ...]:
@@ -243,11 +258,14 @@ class ImportContext:
         frame = self.frame
         for name, value in zip(node.outputs, results, strict=False):
             if name:
-                if isinstance(value, Value) and not (node.is_applied and frame.owner is not None):
+                is_named = isinstance(value, StoredValue) or (node.is_applied and frame.owner is not None)
+                if isinstance(value, Value) and not is_named:
                     frame.builder.adopt(value, name)
                     self._name_result(value, name)
                 frame.values[name] = value
-        frame.unoffered.update((name, where) for name in node.outputs[len(results) :] if name)
+        for name in node.outputs[len(results) :]:
+            if name:
+                frame.unoffered[name] = where
 
     def resolve_stated(self, node: Node) -> None:
         """Set dynamic dimensions of a node's outputs to those stated in the source."""

@@ -69,6 +69,7 @@ class Node:
         stated: Dimensions that the source states of its outputs, None for dynamic ones, by position.
         is_applied: Whether a handler or an importer applied it, and the source has no such node.
         line: Line of the source's text in which it begins; 0 if the source is not text.
+        defaults: Values of the attributes that the source omits, for ``attr``.
         module: Path of the module that it belongs to, like ``layer1/layer1.0``, if the file states it apart
             from the name; empty for the model itself; None: the file does not state it.
     """
@@ -89,6 +90,7 @@ class Node:
     stated: Sequence[Sequence[int | None] | None] = ()
     is_applied: bool = False
     line: int = 0
+    defaults: Mapping[str, Any] = field(default_factory=dict)
     module: str | None = None
 
     def __post_init__(self) -> None:
@@ -160,7 +162,7 @@ class Node:
         return [self.required(index) for index in range(count)]
 
     def attr(self, name: str, default: Any = None) -> Any:
-        """Return an attribute, or ``default``.
+        """Return an attribute, else the format's default, else ``default``.
 
         The attribute of a canonical operator is a number if ``default`` is one.
 
@@ -168,7 +170,7 @@ class Node:
             ModelError: If it is not.
         """
         self.read.add(name)
-        value = self.attributes.get(name, default)
+        value = self.attributes.get(name, self.defaults.get(name, default))
         if self.opset and isinstance(default, int | float):
             kind = Integral if isinstance(default, int) and not self.is_applied else Real
             if not isinstance(value, kind):
@@ -289,6 +291,22 @@ class Node:
     def invalid(self, text: str) -> ModelError:
         """Return the error of a node that contradicts itself: nobody can execute it."""
         return ModelError(text, fix=CONTRADICTION, code="XD302")
+
+
+def upstream(names: Sequence[str], producer: Callable[[str], Node | None]) -> list[Node]:
+    """Return the nodes that values depend on, each once, the last ones first.
+
+    Args:
+        producer: Returns the node that computes a value; None where the search ends.
+    """
+    nodes: dict[Node, None] = {}
+    pending = list(names)
+    while pending:
+        node = producer(pending.pop())
+        if node is not None and node not in nodes:
+            nodes[node] = None
+            pending += node.reads()
+    return list(nodes)
 
 
 class GraphInput(NamedTuple):

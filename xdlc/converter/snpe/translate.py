@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from xdlc import opdefs
 from xdlc.container.read3 import PACKAGE
 from xdlc.container.udo import is_about_udo
 from xdlc.converter.snpe.qnn_layers import is_stored_operation, restore_operation
 from xdlc.converter.snpe.registry import Layer, load_all
 from xdlc.errors import UnsupportedOp, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph, Model, Op, Role, Tensor
+from xdlc.opdefs.verify import verify_graph
 
 KEPT = (
     "version",
@@ -53,7 +53,7 @@ def translate(model: Model, where: str | None = None) -> Model:
     raise_all(problems, where=where)
     for graph in result.graphs.values():
         graph.verify()
-        raise_all(opdefs.verify_graph(graph), where=where)
+        raise_all(verify_graph(graph), where=where)
     return result
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xdlc.converter.caffe.registry import layer, misfit, params, weights
-from xdlc.converter.nhwc.scatter import full
+from xdlc.converter.functions.scatter import full
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.protobuf_text import Message
 from xdlc.converter.session.node import Node

@@ -10,16 +10,16 @@ from shlex import quote
 import numpy as np
 
 from xdlc.converter.caffe.registry import Params, bottoms, layer, misfit, params
-from xdlc.converter.nhwc.detection import (
+from xdlc.converter.functions.detection import (
     LOWEST,
     adaptively_kept_scores,
     kept_scores,
     padded_choice,
     suppressed,
 )
-from xdlc.converter.nhwc.elementwise import clipped, where
-from xdlc.converter.nhwc.gathering import gather, split, stack, unstack
-from xdlc.converter.nhwc.shapes import cast, number, permuted, reshape, vector
+from xdlc.converter.functions.elementwise import clipped, where
+from xdlc.converter.functions.gathering import gather, split, stack, unstack
+from xdlc.converter.functions.shapes import cast, number, permuted, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node, cut_before
 from xdlc.converter.values import Value
@@ -138,7 +138,7 @@ def _detection_output(node: Node, g: Operators) -> Value:
 
     # best first, within each class
     most = count if most < 0 else min(most, count)
-    scores, order = g.apply("TopK", [scores, vector(g, [most])], {"axis": -1}, 2)
+    scores, order = g.apply("TopK", [scores, [most]], {"axis": -1}, 2)
     if shared:
         boxes = gather(g, reshape(g, boxes, (images, count, 4)), order, 1, 1)
     else:
@@ -171,7 +171,7 @@ def _suppressed(node: Node, g: Operators, boxes: Value, scores: Value) -> Value:
         return adaptively_kept_scores(g, boxes, scores, overlap, threshold, eta)
     x1, y1, x2, y2 = unstack(g, boxes, 4, 2)  # boxes turned round have no area, and hide none
     boxes = stack(g, [x1, y1, g("Max", [x1, x2]), g("Max", [y1, y2])], 2)
-    one_class = g("Unsqueeze", [scores, vector(g, [1])])
+    one_class = g("Unsqueeze", [scores, [1]])
     return kept_scores(g, boxes, one_class, scores.shape[1], min(overlap, 1.0), threshold)
 
 
@@ -211,18 +211,18 @@ def _rows(g: Operators, table: Value, kept: Value, keep: int) -> Value:
     g.builder.check_table(total, 7)
     size, every = places if keep < 0 else min(keep, places), images * places
     starts = g.builder.const(np.arange(images, dtype=np.int32)[:, None] * places)
-    kept, at = g.apply("TopK", [kept, vector(g, [size])], {"axis": -1}, 2)
+    kept, at = g.apply("TopK", [kept, [size]], {"axis": -1}, 2)
     at = g("Add", [g.builder.cast(at, INT32), starts])
     beyond, count = number(g, at, every), images * size
-    at = where(g, g("Greater", [kept, number(g, kept, LOWEST)]), at, beyond)
-    at, _ = g.apply("TopK", [reshape(g, at, (count,)), vector(g, [count])], {"axis": 0, "largest": 0}, 2)
-    rows = g("Gather", [g("Pad", [table, vector(g, [0, 0, 1, 0])]), at], axis=0)
+    at = where(g, g("Greater", [kept, LOWEST]), at, beyond)
+    at, _ = g.apply("TopK", [reshape(g, at, (count,)), [count]], {"axis": 0, "largest": 0}, 2)
+    rows = g("Gather", [g("Pad", [table, [0, 0, 1, 0]]), at], axis=0)
     if count < total:
-        rows = g("Pad", [rows, vector(g, [0, 0, total - count, 0])])
+        rows = g("Pad", [rows, [0, 0, total - count, 0]])
     nothing = np.zeros((total, 7), np.float32)
     nothing[:images] = -1
     nothing[:images, 0] = np.arange(images)
-    first = g("Slice", [at, vector(g, [0]), vector(g, [1])])
+    first = g("Slice", [at, [0], [1]])
     rows = where(g, g("Less", [first, beyond]), rows, g.builder.const(nothing))
     return reshape(g, rows, (1, 1, total, 7))
 
@@ -261,14 +261,14 @@ def _position_sensitive(node: Node, g: Operators) -> Value:
         )
     image, corners = split(g, rois, [1, 4], 1)
     ends = g.builder.const(np.asarray([0, 0, 1, 1], np.float32))  # a box has its last pixel
-    corners = g("Mul", [g("Add", [_rounded(g, corners), ends]), number(g, corners, scale)])
+    corners = g("Mul", [g("Add", [_rounded(g, corners), ends]), scale])
     x1, y1, x2, y2 = split(g, corners, [1] * 4, 1)
     tall, rows = _bins(g, y1, y2, size, height)
     wide, columns = _bins(g, x1, x2, size, width)
     apart = reshape(g, x, (images * depth, size, size, height, width))
     sums = g("Einsum", [apart, columns], equation="cijhw,rjw->rcijh")
     sums = g("Mul", [sums, reshape(g, rows, (count, 1, size, 1, height))])
-    sums = reshape(g, g("ReduceSum", [sums, vector(g, [4])], keepdims=0), (count, images, channels))
+    sums = reshape(g, g("ReduceSum", [sums, [4]], keepdims=0), (count, images, channels))
     if images > 1:
         g.builder.check_table(images)
         numbers = g.builder.const(np.arange(images, dtype=np.float32))
@@ -276,19 +276,19 @@ def _position_sensitive(node: Node, g: Operators) -> Value:
         sums = g("MatMul", [reshape(g, own_image, (count, 1, images)), sums])
     sums = reshape(g, sums, (count, depth, size, size))
     area = g("Mul", [reshape(g, tall, (count, 1, size, 1)), reshape(g, wide, (count, 1, 1, size))])
-    return g("Div", [sums, g("Max", [area, number(g, area, 1)])])
+    return g("Div", [sums, g("Max", [area, 1])])
 
 
 def _rounded(g: Operators, x: Value) -> Value:
     """Return numbers rounded as C rounds them: halves away from 0."""
-    return g("Mul", [g("Sign", [x]), g("Floor", [g("Add", [g("Abs", [x]), number(g, x, 0.5)])])])
+    return g("Mul", [g("Sign", [x]), g("Floor", [g("Add", [g("Abs", [x]), 0.5])])])
 
 
 def _bins(g: Operators, first: Value, last: Value, count: int, size: int) -> tuple[Value, Value]:
     """Return bin lengths [R, bins] of regions, and their masks [R, bins, size]."""
     g.builder.check_table(count, size)
-    step = g("Max", [g("Sub", [last, first]), number(g, first, 0.1)])
-    step = g("Mul", [step, number(g, first, 1 / count)])
+    step = g("Max", [g("Sub", [last, first]), 0.1])
+    step = g("Mul", [step, 1 / count])
     zero, top = number(g, first, 0), number(g, first, size)
     ends = []
     for shift, rounds in ((0, "Floor"), (1, "Ceil")):
@@ -296,7 +296,7 @@ def _bins(g: Operators, first: Value, last: Value, count: int, size: int) -> tup
         ends.append(g("Clip", [g(rounds, [g("Add", [g("Mul", [place, step]), first])]), zero, top]))
     lengths = g("Max", [g("Sub", [ends[1], ends[0]]), zero])
     at = g.builder.const(np.arange(size, dtype=np.float32))
-    low, high = (g("Unsqueeze", [end, vector(g, [2])]) for end in ends)
+    low, high = (g("Unsqueeze", [end, [2]]) for end in ends)
     inside = g("And", [g("GreaterOrEqual", [at, low]), g("Less", [at, high])])
     return lengths, cast(g, inside, FLOAT32)
 
@@ -395,25 +395,25 @@ def _proposals(
     center, side = (g.builder.const(each.astype(np.float32)) for each in (boxes[:, :2] + sides / 2, sides))
     move, grow = split(g, moves, [2, 2], 1)
     center = g("Add", [g("Mul", [move, side]), center])
-    reach = g("Mul", [g("Mul", [g("Exp", [grow]), side]), number(g, grow, 0.5)])
+    reach = g("Mul", [g("Mul", [g("Exp", [grow]), side]), 0.5])
     last = g("Sub", [edges, unit])
     low, high = (g("Max", [g("Min", [g(name, [center, reach]), last]), zero]) for name in ("Sub", "Add"))
-    shorter_side = g("ReduceMin", [g("Add", [g("Sub", [high, low]), unit]), vector(g, [1])], keepdims=0)
-    is_large = g("GreaterOrEqual", [shorter_side, g("Mul", [scale, number(g, scale, least)])])
+    shorter_side = g("ReduceMin", [g("Add", [g("Sub", [high, low]), unit]), [1]], keepdims=0)
+    is_large = g("GreaterOrEqual", [shorter_side, g("Mul", [scale, least])])
     better = where(g, is_large, better, number(g, better, LOWEST))
     regions = g("Concat", [low, high], axis=1)
     most = min(before, total) if before > 0 else total
-    better, order = g.apply("TopK", [better, vector(g, [most])], {"axis": 0}, 2)
+    better, order = g.apply("TopK", [better, [most]], {"axis": 0}, 2)
     regions = g("Gather", [regions, order], axis=0)
-    ends = g("Add", [regions, g.builder.const(np.asarray([0, 0, 1, 1], np.float32))])
+    ends = g("Add", [regions, np.asarray([0, 0, 1, 1], np.float32)])
     chosen = suppressed(g, ends, better, after, min(overlap, 1.0), LOWEST)
     chosen, valid = padded_choice(g, chosen, after)
-    kept = g("Less", [g.builder.const(np.arange(after, dtype=np.int32)), valid])
-    regions = g("Pad", [g("Gather", [regions, chosen], axis=0), vector(g, [0, 1, 0, 0])])
+    kept = g("Less", [np.arange(after, dtype=np.int32), valid])
+    regions = g("Pad", [g("Gather", [regions, chosen], axis=0), [0, 1, 0, 0]])
     better = g("Gather", [better, chosen], axis=0)
     g.context.diagnostics.notices.append(
         f"{node.own_name!r} runs on the host and outputs {after} regions; unused regions are 0. "
         "For HTP, cut the net around the layer"
     )
-    rois = where(g, g("Unsqueeze", [kept, vector(g, [1])]), regions, number(g, regions, 0))
+    rois = where(g, g("Unsqueeze", [kept, [1]]), regions, number(g, regions, 0))
     return [rois, where(g, kept, better, zero)][: len(node.outputs)]

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 
 from xdlc.converter.caffe.registry import MANY, Params, bottoms, layer, misfit, params, weights
-from xdlc.converter.nhwc.elementwise import clipped, filled_like
-from xdlc.converter.nhwc.shapes import cast, number, reshape
+from xdlc.converter.functions.elementwise import clipped, filled_like, silu
+from xdlc.converter.functions.shapes import cast, reshape
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import ANY
@@ -41,7 +41,7 @@ def _power(g: Operators, x: Value, p: Params) -> Value:
         return filled_like(g, x, 1.0)
     if power == 2.0:
         return g("Mul", [inner, inner])
-    return inner if power == 1.0 else g("Pow", [inner, number(g, x, power)])
+    return inner if power == 1.0 else g("Pow", [inner, power])
 
 
 def _exp(g: Operators, x: Value, p: Params) -> Value:
@@ -91,11 +91,9 @@ _FUNCTIONS: dict[str, _Function] = {
     "ReLU": _relu,
     "ReLU6": _relu6,
     "Sigmoid": _canonical("Sigmoid"),
-    "Swish": lambda g, x, p: g("Mul", [x, g("Sigmoid", [_affine(g, x, p.number("beta", 1.0), 0.0)])]),
+    "Swish": lambda g, x, p: silu(g, x, p.number("beta", 1.0)),
     "TanH": _canonical("Tanh"),
-    "Threshold": lambda g, x, p: cast(
-        g, g("Greater", [x, number(g, x, p.number("threshold", 0.0))]), FLOAT32
-    ),
+    "Threshold": lambda g, x, p: cast(g, g("Greater", [x, p.number("threshold", 0.0)]), FLOAT32),
 }
 
 
@@ -108,8 +106,8 @@ def function(node: Node, g: Operators) -> Value:
 
 def _affine(g: Operators, x: Value, scale: float, shift: float) -> Value:
     """Return scale * x + shift."""
-    x = x if scale == 1.0 else g("Mul", [x, number(g, x, scale)])
-    return g("Add", [x, number(g, x, shift)]) if shift else x
+    x = x if scale == 1.0 else g("Mul", [x, scale])
+    return g("Add", [x, shift]) if shift else x
 
 
 @layer("PReLU", layout=ANY)

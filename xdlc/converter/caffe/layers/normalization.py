@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from xdlc.converter.caffe.registry import bottoms, layer, misfit, params, weights
-from xdlc.converter.nhwc.reduce import reduced
-from xdlc.converter.nhwc.shapes import number, reshape, vector
+from xdlc.converter.functions.reduce import reduced
+from xdlc.converter.functions.shapes import number, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import CHANNEL_LAST
@@ -66,7 +66,7 @@ def _plain(g: Operators, channels: int) -> list[Value]:
 def _normalized(g: Operators, x: Value, epsilon: float) -> Value:
     """Return ``x`` with mean 0 and variance 1 in each channel of the batch."""
     centred, variance = _centred(g, x, [axis for axis in range(x.rank) if axis != 1])
-    return g("Div", [centred, g("Sqrt", [g("Add", [variance, number(g, x, epsilon)])])])
+    return g("Div", [centred, g("Sqrt", [g("Add", [variance, epsilon])])])
 
 
 def _centred(g: Operators, x: Value, axes: Sequence[int]) -> tuple[Value, Value]:
@@ -91,8 +91,8 @@ def lrn(node: Node, g: Operators) -> Value:
         return g("LRN", [x], size=size, alpha=alpha, beta=beta, bias=k)
     given = {"kernel_shape": [size] * 2, "pads": [size // 2] * 4, "count_include_pad": 1}
     mean = g("AveragePool", [g("Mul", [x, x])], **given)
-    base = g("Add", [g("Mul", [mean, number(g, x, alpha)]), number(g, x, 1)])
-    return g("Mul", [x, g("Pow", [base, number(g, x, -beta)])])
+    base = g("Add", [g("Mul", [mean, alpha]), 1])
+    return g("Mul", [x, g("Pow", [base, -beta])])
 
 
 @layer("MVN", layout=CHANNEL_LAST)
@@ -108,9 +108,7 @@ def mean_variance(node: Node, g: Operators) -> Value:
     if divides and not across and 0 < epsilon <= _NEGLIGIBLE:
         return g("InstanceNormalization", [x, *_plain(g, channels)], epsilon=epsilon**2)
     centred, variance = _centred(g, x, range(1 if across else 2, x.rank))
-    return (
-        g("Div", [centred, g("Add", [g("Sqrt", [variance]), number(g, x, epsilon)])]) if divides else centred
-    )
+    return g("Div", [centred, g("Add", [g("Sqrt", [variance]), epsilon])]) if divides else centred
 
 
 @layer("Normalize", layout=CHANNEL_LAST)
@@ -124,12 +122,12 @@ def normalize(node: Node, g: Operators) -> Value:
     (factor,) = weights(node, g, [1] if is_shared else [shape[1]])
     if not across and epsilon > 0:  # added by a channel of its root, as sums of squares overflow half floats
         rest = [0] * (len(shape) - 2)
-        wide = g("Pad", [x, vector(g, [0, 0, *rest, 0, 1, *rest]), number(g, x, math.sqrt(epsilon))])
+        wide = g("Pad", [x, [0, 0, *rest, 0, 1, *rest], number(g, x, math.sqrt(epsilon))])
         ends = (vector(g, [each]) for each in (0, shape[1], 1))
         x = g("Slice", [g("LpNormalization", [wide], axis=1, p=2), *ends])
     else:
         total = reduced(g, "Sum", g("Mul", [x, x]), range(1, len(shape)) if across else [1], keep=True)
-        x = g("Div", [x, g("Sqrt", [g("Add", [total, number(g, x, epsilon)])])])
+        x = g("Div", [x, g("Sqrt", [g("Add", [total, epsilon])])])
     return g("Mul", [x, reshape(g, factor, (factor.size, *[1] * (len(shape) - 2)))])
 
 

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from xdlc.converter.caffe.registry import bottoms, layer, misfit, params, weights
-from xdlc.converter.nhwc import recurrent
-from xdlc.converter.nhwc.gathering import split_evenly
-from xdlc.converter.nhwc.recurrent import LstmWeights, front, scanned
-from xdlc.converter.nhwc.scatter import full
-from xdlc.converter.nhwc.shapes import reshape, vector
+from xdlc.converter.functions.products import dense
+from xdlc.converter.functions.recurrence import (
+    Lookup,
+    front,
+    lstm_cell,
+    one_way,
+    scanned,
+    weights_of,
+)
+from xdlc.converter.functions.scatter import full
+from xdlc.converter.functions.shapes import reshape, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import FLOAT32
 from xdlc.options import spell
-
-_GATES = "ifoc"
-"""Gates in the order of Caffe's weights (lstm_layer.cpp)."""
 
 
 @layer("LSTM", "RNN", ignores=["recurrent_param.debug_info"])
@@ -49,7 +52,7 @@ def _recurrent(node: Node, g: Operators) -> list[Value]:
     weight, bias, *others = weights(node, g, *shapes, *shown)
     x = reshape(g, x, (steps, batch, widths[0]))
     for static, width in zip(statics, widths[1:], strict=True):
-        every = g("Expand", [reshape(g, static, (1, batch, width)), vector(g, (steps, batch, width))])
+        every = g("Expand", [reshape(g, static, (1, batch, width)), (steps, batch, width)])
         x, weight = g("Concat", [x, every], axis=2), g("Concat", [weight, others.pop(0)], axis=1)
     recurrence, *shown_weights = others
     zeros = full(g, (batch, units), 0, FLOAT32)
@@ -60,15 +63,9 @@ def _recurrent(node: Node, g: Operators) -> list[Value]:
     else:
         first = cont.numpy()[0][:, None].astype(np.float32)
         if np.any(first != 1):
-            states = [g("Mul", [state, g.builder.const(first)]) for state in states]
-        if is_lstm:
-            inputs, recurrences, biases = (
-                dict(zip(_GATES, split_evenly(g, weight_blob, 4, 0), strict=True))
-                for weight_blob in (weight, recurrence, bias)
-            )
-            every, *last = recurrent.lstm(g, x, LstmWeights(inputs, recurrences, biases, {}, {}), states)
-        else:
-            every, *last = recurrent.rnn(g, x, [weight, recurrence, bias], states[0], "Tanh")
+            states = [g("Mul", [state, first]) for state in states]
+        gates = weights_of(g, node.type, "Caffe", weight, recurrence, bias)
+        every, *last = one_way(g, node.type, x, gates, states)
     if shown_weights:
         matrix, summand = shown_weights
         total = g("MatMul", [every, g("Transpose", [matrix], perm=[1, 0])])
@@ -80,7 +77,7 @@ def _steps(node: Node, g: Operators, operands: Sequence[Value], states: Sequence
     """Return all hidden states and the last states; ``cont`` multiplies the states."""
     x, cont, weight, bias, recurrence = operands
     total = g("Add", [g("MatMul", [x, g("Transpose", [weight], perm=[1, 0])]), bias])
-    rows = g("Concat", [total, g("Unsqueeze", [cont, vector(g, [2])])], axis=2)
+    rows = g("Concat", [total, g("Unsqueeze", [cont, [2]])], axis=2)
     if not cont.is_static and x.shape[0] > g.unroll_loops:
         g.context.diagnostics.notices.append(
             f"{node.own_name!r} reads {node.names[1]!r} at every step, on the host. Set this input with "
@@ -88,24 +85,16 @@ def _steps(node: Node, g: Operators, operands: Sequence[Value], states: Sequence
             f"steps with {spell('unroll_loops')} {x.shape[0]}"
         )
 
-    def step(row: Value, held: Sequence[Value], at: Callable[[str], Value | None]) -> list[Value]:
+    def step(row: Value, held: Sequence[Value], at: Lookup) -> list[Value]:
         sizes = vector(g, [recurrence.shape[0], 1])
         share, keep = g.apply("Split", [row, sizes], {"axis": 1}, 2)
         kept = [g("Mul", [state, keep]) for state in held]
-        product = g("MatMul", [kept[0], g("Transpose", [at("recurrence")], perm=[1, 0])])
-        total = g("Add", [share, product])
-        return _lstm_step(g, total, kept[1]) if len(kept) > 1 else [g("Tanh", [total])]
+        weight = at("recurrence")
+        assert weight is not None
+        total = g("Add", [share, dense(g, kept[0], weight)])
+        return lstm_cell(g, total, kept[1], "Caffe") if len(kept) > 1 else [g("Tanh", [total])]
 
     return scanned(g, rows, states, step, {"recurrence": recurrence})
-
-
-def _lstm_step(g: Operators, total: Value, old_cell: Value) -> list[Value]:
-    """Return output and cell after a step, from the gates' sum and the old cell."""
-    gate = dict(zip(_GATES, split_evenly(g, total, 4, total.rank - 1), strict=True))
-    taken, kept, shown = (g("Sigmoid", [gate[name]]) for name in "ifo")
-    new = g("Tanh", [gate["c"]])
-    cell = g("Add", [g("Mul", [kept, old_cell]), g("Mul", [taken, new])])
-    return [g("Mul", [shown, g("Tanh", [cell])]), cell]
 
 
 @layer("LSTMUnit")
@@ -117,4 +106,4 @@ def _lstm_unit(node: Node, g: Operators) -> list[Value]:
         shapes = [list(each.shape) for each in (cell, gates, cont)]
         raise misfit(f"the layer has bottoms {shapes} instead of [1, N, H], [1, N, 4 H] and [1, N]")
     keep = reshape(g, cont, (*cell.shape[:2], 1))
-    return _lstm_step(g, gates, g("Mul", [cell, keep]))[::-1]
+    return lstm_cell(g, gates, g("Mul", [cell, keep]), "Caffe")[::-1]

@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 
 from xdlc.converter.caffe.registry import Params, bottoms, layer, misfit, params
-from xdlc.converter.nhwc.scatter import full
-from xdlc.converter.nhwc.shapes import cast, reshape, vector
+from xdlc.converter.functions.resampling import resize
+from xdlc.converter.functions.scatter import full
+from xdlc.converter.functions.shapes import cast, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import CHANNEL_LAST
@@ -16,13 +17,10 @@ from xdlc.ir.dtype import FLOAT32, INT32
 
 
 def _resized(g: Operators, x: Value, size: Sequence[int], transform: str, mode: str = "linear") -> Value:
-    """Return an image [N, C, H, W] after a canonical Resize."""
-    if len(size) != 2 or min(size) < 1:
+    """Return an image [N, C, spatial...] after a canonical Resize."""
+    if len(size) != x.rank - 2 or min(size) < 1:
         raise misfit(f"the layer cannot resize {list(x.shape)} to {list(size)}")
-    if tuple(size) == x.shape[2:]:
-        return x
-    given = {"coordinate_transformation_mode": transform, "nearest_mode": "floor", "mode": mode}
-    return g("Resize", [x, None, None, vector(g, size)], axes=[2, 3], **given)
+    return x if tuple(size) == x.shape[2:] else resize(g, x, size, mode, transform)
 
 
 @layer("Interp", layout=CHANNEL_LAST)
@@ -37,7 +35,7 @@ def _interp(node: Node, g: Operators) -> Value:
         )
     if begin or end:
         ends = [size + end for size in x.shape[2:]]
-        x = g("Slice", [x, vector(g, [-begin] * 2), vector(g, ends), vector(g, [2, 3])])
+        x = g("Slice", [x, [-begin] * 2, vector(g, ends), [2, 3]])
     if like:
         sizes = list(like[0].shape[2:])
     elif p.has("shrink_factor", "zoom_factor"):
@@ -75,14 +73,9 @@ def _upsample(node: Node, g: Operators) -> Value:
         x, mask = bottoms(node, 2, rank=4)
         return _unpooled(g, x, mask, _upsampled(p, x.shape[2:]))
     (x,), scale = bottoms(node, 1, rank=p.integer("dims_num", 4)), p.integer("scale", 1, least=1)
-    if x.rank == 4:
-        return _resized(g, x, [size * scale for size in x.shape[2:]], "asymmetric", "nearest")
-    if x.rank != 3:
+    if x.rank not in (3, 4):
         raise misfit("dims_num must be 3 or 4")
-    n, channels, width = x.shape
-    image = reshape(g, x, (n, channels, 1, width))
-    made = _resized(g, image, [1, width * scale], "asymmetric", "nearest")
-    return reshape(g, made, (n, channels, width * scale))
+    return _resized(g, x, [size * scale for size in x.shape[2:]], "asymmetric", "nearest")
 
 
 def _upsampled(p: Params, size: Sequence[int]) -> list[int]:

@@ -6,8 +6,8 @@ import itertools
 import math
 
 from xdlc.converter.caffe.registry import MANY, bottoms, layer, misfit, params
-from xdlc.converter.nhwc.gathering import shuffled, split
-from xdlc.converter.nhwc.shapes import cast, number, permuted, reshape, vector
+from xdlc.converter.functions.gathering import shuffled, split
+from xdlc.converter.functions.shapes import cast, number, permuted, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node, cut_before
 from xdlc.converter.session.ordering import ANY, CHANNEL_LAST
@@ -141,7 +141,7 @@ def _crop(node: Node, g: Operators) -> Value:
 def _tile(node: Node, g: Operators) -> Value:
     (x,), p = bottoms(node, 1), params(node, "tile_param")
     axis, count = node.axis(p.integer("axis", 1), x.rank), p.integer("tiles", least=1)
-    return g("Tile", [x, vector(g, [count if at == axis else 1 for at in range(x.rank)])])
+    return g("Tile", [x, [count if at == axis else 1 for at in range(x.rank)]])
 
 
 @layer("Pad", layout=ANY)

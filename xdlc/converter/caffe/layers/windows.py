@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from xdlc.converter.caffe.registry import MANY, Params, bottoms, layer, misfit, params, weights
-from xdlc.converter.nhwc.shapes import cast, number, reshape
+from xdlc.converter.functions.shapes import cast, reshape
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import CHANNEL_LAST
@@ -204,8 +204,8 @@ def _pooled(
         return [g("AveragePool", [x], count_include_pad=1, **options)]
     if method == "STOCHASTIC":  # at inference the mean, weighted by the elements themselves
         total, squares = (g("AveragePool", [value], **options) for value in (x, g("Mul", [x, x])))
-        empty = g("Equal", [total, number(g, x, 0)])  # after a ReLU; HTP has no number small enough to add
-        return [g("Div", [squares, g("Where", [empty, number(g, x, 1), total])])]
+        empty = g("Equal", [total, 0])  # after a ReLU; HTP has no number small enough to add
+        return [g("Div", [squares, g("Where", [empty, 1, total])])]
     if tops == 1:
         return [g("MaxPool", [x], **options)]
     most, where = g.apply("MaxPool", [x], options, 2)

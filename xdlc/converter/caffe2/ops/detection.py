@@ -17,10 +17,10 @@ from xdlc.converter.caffe2.registry import (
     stored,
     wants,
 )
-from xdlc.converter.nhwc.gathering import gather, split, stack, unstack
-from xdlc.converter.nhwc.reduce import reduced
-from xdlc.converter.nhwc.shapes import cast, dims, reshape, vector
-from xdlc.converter.nhwc.shapes import number as scalar
+from xdlc.converter.functions.gathering import gather, split, stack, unstack
+from xdlc.converter.functions.reduce import reduced
+from xdlc.converter.functions.shapes import cast, dims, reshape, vector
+from xdlc.converter.functions.shapes import number as scalar
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node, cut_before
 from xdlc.converter.session.ordering import CHANNEL_LAST
@@ -116,17 +116,17 @@ def _moved(node: Node, g: Operators, corners: Value, deltas: Value, limits: list
     count, classes = dims(corners)[0], deltas.shape[1] // 4
     ends = split(g, corners, [1] * 4, 1)
     apart = unstack(g, reshape(g, deltas, (count, classes, 4)), 4, 2)
-    moves = [g("Div", [part, scalar(g, part, weight)]) for part, weight in zip(apart, weights, strict=True)]
+    moves = [g("Div", [part, weight]) for part, weight in zip(apart, weights, strict=True)]
     firsts: list[Value] = []
     lasts: list[Value] = []
     for start, end, move, growth, limit in zip(ends, ends[2:], moves, moves[2:], limits, strict=False):
         size = g("Add", [g("Sub", [end, start]), extra])
         center = g("Add", [g("Mul", [move, size]), g("Add", [start, g("Mul", [size, half])])])
-        reach = g("Mul", [g("Exp", [g("Min", [growth, scalar(g, deltas, _CLIP)])]), g("Mul", [size, half])])
+        reach = g("Mul", [g("Exp", [g("Min", [growth, _CLIP])]), g("Mul", [size, half])])
         most = g("Sub", [g("Floor", [g("Add", [limit, half])]), extra])
         first, last = g("Sub", [center, reach]), g("Sub", [g("Add", [center, reach]), beyond])
         for corner, found in ((first, firsts), (last, lasts)):
-            found.append(g("Max", [g("Min", [corner, most]), scalar(g, deltas, 0)]))
+            found.append(g("Max", [g("Min", [corner, most]), 0]))
     return reshape(g, stack(g, [*firsts, *lasts], 2), (count, 4 * classes))
 
 
@@ -135,7 +135,7 @@ def _counts(g: Operators, image: Value | None, batch: int, count: int) -> Value:
     g.builder.check_table(batch)
     if image is None:
         return g.builder.const(np.full(batch, count, np.float32))
-    belongs = g("Equal", [reshape(g, image, (count, 1)), g.builder.const(np.arange(batch, dtype=np.int32))])
+    belongs = g("Equal", [reshape(g, image, (count, 1)), np.arange(batch, dtype=np.int32)])
     return reduced(g, "Sum", cast(g, belongs, FLOAT32), [0], keep=False)
 
 
@@ -154,23 +154,23 @@ def _heatmap_max_keypoint(node: Node, g: Operators, maps: Value, boxes: Value) -
     (count, points, size), rows = shape[:3], shape[0] * shape[1]
     flat = reshape(g, maps, (rows, size * size))
     place = cast(g, g("ArgMax", [flat], axis=1, keepdims=1), INT32)
-    row = g("Div", [place, scalar(g, place, size)])
-    column = g("Sub", [place, g("Mul", [row, scalar(g, row, size)])])
-    planes = g("Pad", [reshape(g, maps, (rows, 1, size, size)), vector(g, [0, 0, 1, 1] * 2)], mode="reflect")
+    row = g("Div", [place, size])
+    column = g("Sub", [place, g("Mul", [row, size])])
+    planes = g("Pad", [reshape(g, maps, (rows, 1, size, size)), [0, 0, 1, 1] * 2], mode="reflect")
     table = np.asarray(_DIFFERENCES, np.float32).reshape(6, 1, 3, 3)
-    forms = reshape(g, g("Conv", [planes, g.builder.const(table)]), (rows, 6, size * size))
+    forms = reshape(g, g("Conv", [planes, table]), (rows, 6, size * size))
     *moves, score = _refined(g, reshape(g, gather(g, forms, place, 2, batch_dims=1), (rows, 6)))
     corners = split(g, g("Slice", [boxes, *(vector(g, [each]) for each in (0, 4, 1))]), [1] * 4, 1)
     keypoints = []
     for start, end, at, move in zip(corners, corners[2:], (column, row), moves, strict=False):
-        reach = g("Max", [g("Sub", [end, start]), scalar(g, boxes, 1)])
-        inside = g("Add", [g("Add", [cast(g, at, FLOAT32), move]), scalar(g, move, 0.5)])
-        inside = reshape(g, g("Mul", [inside, scalar(g, inside, 1 / size)]), (count, points))
+        reach = g("Max", [g("Sub", [end, start]), 1])
+        inside = g("Add", [g("Add", [cast(g, at, FLOAT32), move]), 0.5])
+        inside = reshape(g, g("Mul", [inside, 1 / size]), (count, points))
         keypoints.append(g("Add", [start, g("Mul", [inside, reach])]))
     if flag(node, "should_output_softmax"):
-        chance = g("ReduceMax", [g("Softmax", [flat], axis=1), vector(g, [1])])
+        chance = g("ReduceMax", [g("Softmax", [flat], axis=1), [1]])
     else:
-        chance = g("Mul", [score, scalar(g, score, 0)])
+        chance = g("Mul", [score, 0])
     return stack(g, [*keypoints, *(reshape(g, value, (count, points)) for value in (score, chance))], 1)
 
 
@@ -182,8 +182,8 @@ def _refined(g: Operators, forms: Value) -> list[Value]:
 
     center, x, y, xx, yy, xy = split(g, forms, [1] * 6, 1)
     area = g("Sub", [mul(xx, yy), mul(xy, xy)])
-    is_flat = g("Less", [g("Abs", [area]), scalar(g, area, 1e-4)])
-    divisor = g("Where", [is_flat, scalar(g, area, 1), area])
+    is_flat = g("Less", [g("Abs", [area]), 1e-4])
+    divisor = g("Where", [is_flat, 1, area])
     moves = [
         g("Div", [g("Sub", [mul(xy, other), mul(bend, own)]), divisor])
         for bend, own, other in ((yy, x, y), (xx, y, x))

@@ -1,4 +1,4 @@
-"""Handlers of element-wise operators."""
+"""Handlers of element-wise operators, and of those without effect at inference."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import numpy as np
 from xdlc import ir
 from xdlc.converter.caffe2.netdef import DATA_TYPES, dtype_of
 from xdlc.converter.caffe2.registry import flag, integer, number, operator
-from xdlc.converter.nhwc import elementwise
-from xdlc.converter.nhwc.shapes import cast, dims, ints, reshape, vector
-from xdlc.converter.nhwc.shapes import number as scalar
+from xdlc.converter.functions import elementwise
+from xdlc.converter.functions.shapes import cast, dims, ints, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import ANY
@@ -53,7 +52,7 @@ def _clip(node: Node, g: Operators, x: Value) -> Value:
 def _logit(node: Node, g: Operators, x: Value) -> Value:
     eps = number(node, "eps", 1e-6)
     inside = elementwise.clipped(g, x, eps, 1.0 - eps)
-    return g("Log", [g("Div", [inside, g("Sub", [scalar(g, x, 1), inside])])])
+    return g("Log", [g("Div", [inside, g("Sub", [1, inside])])])
 
 
 def _selu(node: Node, g: Operators, x: Value) -> Value:
@@ -62,7 +61,7 @@ def _selu(node: Node, g: Operators, x: Value) -> Value:
 
 
 _COMPOSED: dict[str, Callable[[Node, Operators, Value], Value]] = {
-    "Cbrt": lambda node, g, x: g("Mul", [g("Sign", [x]), g("Pow", [g("Abs", [x]), scalar(g, x, 1 / 3)])]),
+    "Cbrt": lambda node, g, x: g("Mul", [g("Sign", [x]), g("Pow", [g("Abs", [x]), 1 / 3])]),
     "Clip": _clip,
     "Cube": lambda node, g, x: g("Mul", [elementwise.square(g, x), x]),
     "FloatToHalf": lambda node, g, x: cast(g, x, FLOAT16),
@@ -72,10 +71,10 @@ _COMPOSED: dict[str, Callable[[Node, Operators, Value], Value]] = {
     "Logit": _logit,
     "ReluN": lambda node, g, x: elementwise.clipped(g, x, 0.0, number(node, "n", 6.0)),
     "Rsqrt": lambda node, g, x: elementwise.rsqrt(g, x),
-    "Scale": lambda node, g, x: g("Mul", [x, scalar(g, x, number(node, "scale", 1.0))]),
+    "Scale": lambda node, g, x: g("Mul", [x, number(node, "scale", 1.0)]),
     "Selu": _selu,
     "Sqr": lambda node, g, x: elementwise.square(g, x),
-    "Swish": lambda node, g, x: g("Mul", [x, g("Sigmoid", [x])]),
+    "Swish": lambda node, g, x: elementwise.silu(g, x),
 }
 
 
@@ -107,7 +106,7 @@ def _binary(node: Node, g: Operators) -> Value:
     """Apply a binary operator; the exponent of Pow may be an argument."""
     if node.type == "Pow" and "exponent" in node.attributes:
         (x,) = node.operands(1, 1)
-        return g("Pow", [x, scalar(g, x, number(node, "exponent", 0.0))])
+        return g("Pow", [x, number(node, "exponent", 0.0)])
     x, y = _broadcast(node, g, *node.operands(2, 2))
     if node.type == "NE":
         return elementwise.not_equal(g, x, y)
@@ -182,4 +181,26 @@ def _constant_fill(node: Node, g: Operators, x: Value) -> Value:
         )
     value = np.asarray(number(node, "value", 0.0)).astype(dtype_of(integer(node, "dtype", 1), ""))
     shape = ints(x, "the shape") if flag(node, "input_as_shape") else dims(x)
-    return g("Expand", [g.builder.const(value), vector(g, shape)])
+    return g("Expand", [value, vector(g, shape)])
+
+
+_COPIES = """
+Alias AliasWithName AsyncNetBarrier Copy CopyCPUToGPU CopyCPUToIDEEP CopyCPUToMKL CopyCPUToOpenGL
+CopyFromCPUInput CopyFromOpenGL CopyGPUToCPU CopyIDEEPToCPU CopyMKLToCPU CopyOnDeviceLike CopyToOpenGL
+EnsureCPUOutput EnsureDense NanCheck StopGradient
+"""
+
+
+@operator(*_COPIES.split(), layout=ANY, ignores=("name", "is_backward"))
+def _copy(node: Node, g: Operators, x: Value, *others: Value) -> list[Value]:
+    """Return the inputs; inputs beyond the outputs only state a device or an order."""
+    return [x, *others][: len(node.outputs)]
+
+
+@operator("Dropout", layout=ANY, ignores=("ratio",))
+def _dropout(node: Node, g: Operators, x: Value) -> Value:
+    """Return the input; without is_test a notice states that the net is for training."""
+    if not flag(node, "is_test"):
+        notice = f"{g.context.source.describe(node)}: is_test is not set, but the DLC drops no values"
+        g.context.diagnostics.notices.append(notice)
+    return x

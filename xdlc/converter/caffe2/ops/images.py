@@ -15,14 +15,17 @@ from xdlc.converter.caffe2.registry import (
     stored,
     word,
 )
-from xdlc.converter.nhwc import blocks
-from xdlc.converter.nhwc.gathering import shuffled
-from xdlc.converter.nhwc.shapes import channel_first, channel_last, dims, known, vector
-from xdlc.converter.nhwc.shapes import number as scalar
+from xdlc.converter.functions import blocks
+from xdlc.converter.functions.gathering import shuffled
+from xdlc.converter.functions.resampling import nearest_at, resize
+from xdlc.converter.functions.shapes import channel_first, channel_last, dims, known
+from xdlc.converter.functions.shapes import number as scalar
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import ANY, CHANNEL_LAST
-from xdlc.converter.values import Value
+from xdlc.converter.values import Value, check_table
+from xdlc.ir.data import Array
+from xdlc.opdefs import sampling
 
 
 def _spatial(node: Node, x: Value, rank: int = 2) -> tuple[int, ...]:
@@ -55,26 +58,18 @@ def _resize(node: Node, g: Operators, x: Value, stated: Value | None = None) -> 
     target = [int(np.float32(size) * np.float32(scale)) for size, scale in zip(sizes, scales, strict=True)]
     if min(target) < 1:
         raise node.invalid(f"scales {scales} reduce an image of size {list(sizes)} to nothing")
-    if node.type == "UpsampleBilinear":
-        mode = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
-    else:
-        mode = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-        for axis, (scale, count) in enumerate(zip(scales, target, strict=True), 2):
-            if not scale.is_integer():
-                x = _nearest(g, x, axis, scale, count)
-    if target != list(x.shape[2:]):
-        x = g("Resize", [x, None, None, vector(g, target)], axes=list(range(2, x.rank)), **mode)
-    return stored(node, g, x)
+    for count in target:
+        check_table(count)
+    if node.type != "UpsampleBilinear":
+        picks = {axis: _picks(*each) for axis, each in enumerate(zip(sizes, target, scales, strict=True), 2)}
+        return stored(node, g, nearest_at(g, x, picks, "asymmetric"))
+    return stored(node, g, x if target == [*sizes] else resize(g, x, target, "linear", "align_corners"))
 
 
-def _nearest(g: Operators, x: Value, axis: int, scale: float, count: int) -> Value:
-    """Resize an axis by Gather if its float32 positions differ; else return ``x``."""
-    (size,) = dims(x, [axis])
-    g.builder.check_table(count)
-    places = (np.arange(count, dtype=np.float32) / np.float32(scale)).astype(np.int64)
-    places = np.minimum(places, size - 1)
-    is_ratio = np.array_equal(places, np.arange(count) * size // count)
-    return x if is_ratio else g("Gather", [x, vector(g, places)], axis=axis)
+def _picks(n: int, m: int, scale: float) -> Array:
+    """Return the source index of each new element, in single precision as in Caffe2."""
+    places = sampling.positions(n, m, "asymmetric", scale, dtype=np.float32)
+    return sampling.rounded(places, n, "floor")
 
 
 @operator("PadImage", layout=ANY, ignores=("kernel", "kernels", "kernel_h", "kernel_w"))
@@ -90,7 +85,7 @@ def _pad_image(node: Node, g: Operators, x: Value) -> Value:
         if left < 1 or (mode == "reflect" and max(first, last) >= left):
             raise node.invalid(f"padding {[*before, *after]} does not fit an image of size {list(sizes)}")
     if any((*before, *after)):
-        x = g("Pad", [x, vector(g, [0, 0, *before, 0, 0, *after]), scalar(g, x, fill)], mode=mode)
+        x = g("Pad", [x, [0, 0, *before, 0, 0, *after], scalar(g, x, fill)], mode=mode)
     return stored(node, g, x)
 
 

@@ -1,7 +1,7 @@
 """Handlers of Int8 operators: on floats, rounded to 8-bit encodings around them.
 
-The value of an Int8 blob is made by a Dequantize of a fixed-point tensor, whose encoding is that of the blob
-(offset = -zero point); ``fold_quantize_dequantize`` makes operations on fixed point of that.
+A fixed-point tensor stores the value of an Int8 blob (``converter.fixed_point``); its encoding is that of the
+blob (offset = -zero point).
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from typing import cast
 
 import numpy as np
 
+from xdlc.converter import fixed_point
 from xdlc.converter.caffe2.registry import integer, number, operator
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import CHANNEL_LAST
-from xdlc.converter.values import Value
-from xdlc.ir import DType, ScaleOffset
+from xdlc.converter.values import StoredValue, Value
+from xdlc.ir import ScaleOffset
 from xdlc.ir.derived_data import Dequantized
-from xdlc.ir.dtype import INT32, UINT8
+from xdlc.ir.dtype import INT32, UFIXED8
+from xdlc.passes._static_fixed_point import Form
 
 _STEMS = """
 Add AveragePool ChannelShuffle Concat Conv ConvTranspose FC Flatten LeakyRelu MaxPool Relu Reshape
@@ -42,10 +44,11 @@ _KEEPING = "ChannelShuffle Concat Flatten MaxPool Relu Reshape ResizeNearest Sli
 def _encoding_of(node: Node, index: int) -> ScaleOffset:
     """Return the encoding of an input, which must be an Int8 value."""
     value = node.required(index)
-    data, maker = value.tensor.data, value.tensor.producer
-    encoding: object = data.encoding if isinstance(data, Dequantized) else None
-    if maker is not None and maker.type == "Dequantize" and maker.inputs[0] is not None:
-        encoding = maker.inputs[0].encoding
+    encoding: object = None
+    if isinstance(value, StoredValue):
+        _, encoding = cast("Form", value.source)
+    elif isinstance(value.tensor.data, Dequantized):
+        encoding = value.tensor.data.encoding
     if not isinstance(encoding, ScaleOffset):
         raise node.invalid(f"{node.names[index]!r} holds floats; insert Int8Quantize before {node.type}")
     return encoding
@@ -59,20 +62,14 @@ def _stated(node: Node, scale: float = 1.0, zero: int = 0) -> ScaleOffset:
     return ScaleOffset(float(np.float32(scale)), -zero)
 
 
-def _fixed(g: Operators, type: str, value: Value, encoding: ScaleOffset, dtype: DType) -> Value:
-    """Return a value after QuantizeLinear or DequantizeLinear."""
-    scale = g.builder.const(np.asarray(encoding.scale, np.float32))
-    return g(type, [value, scale, g.builder.const(np.asarray(-encoding.offset, dtype.numpy))])
-
-
-def _rounded(g: Operators, value: Value, encoding: ScaleOffset) -> Value:
-    """Return floats that are rounded to an encoding of uint8."""
-    return _fixed(g, "DequantizeLinear", _fixed(g, "QuantizeLinear", value, encoding, UINT8), encoding, UINT8)
+def _constant(g: Operators, value: Value, encoding: ScaleOffset) -> Value:
+    """Return the float values of stored integers, which stay stored as integers."""
+    return fixed_point.constant(g.builder, value, fixed_point.FIXED[value.dtype], encoding)
 
 
 @operator("Int8Quantize")
 def _quantize(node: Node, g: Operators, x: Value, _encoding: Value | None = None) -> Value:
-    return _rounded(g, x, _stated(node))
+    return fixed_point.rounded(g.builder, x, (UFIXED8, _stated(node)))
 
 
 @operator("Int8Dequantize")
@@ -88,7 +85,7 @@ def _fill(node: Node, g: Operators) -> Value:
     encoding = _stated(node)
     if value.dtype is INT32 and encoding.offset:
         raise node.invalid(f"Y_zero_point {-encoding.offset} of int32 is not 0")
-    return _fixed(g, "DequantizeLinear", value, encoding, value.dtype)
+    return _constant(g, value, encoding)
 
 
 def _bias(node: Node, g: Operators) -> None:
@@ -98,7 +95,7 @@ def _bias(node: Node, g: Operators) -> None:
         raise node.invalid(f"{node.names[2]!r} holds floats; the bias of {node.type} is int32")
     scale = _encoding_of(node, 0).scale * _encoding_of(node, 1).scale
     stored = g.builder.const(data.stored)
-    node.inputs[2] = _fixed(g, "DequantizeLinear", stored, ScaleOffset(scale, 0), stored.dtype)
+    node.inputs[2] = _constant(g, stored, ScaleOffset(scale))
 
 
 @operator(*(type for type in _TYPES if _TYPES[type] not in _WINDOWS))
@@ -116,17 +113,21 @@ def _int8(node: Node, g: Operators) -> list[Value]:
         own.setdefault("axis", 0)
     handler = operator.find("", stem)
     assert handler is not None
-    made = cast("Value | Sequence[Value]", handler.function(replace(node, type=stem, attributes=own), g))
+    inputs = [value.real if isinstance(value, StoredValue) else value for value in node.inputs]
+    on_reals = replace(node, type=stem, attributes=own, inputs=inputs)
+    b = g.builder
+    start = b.graph.last
+    made = cast("Value | Sequence[Value]", handler.function(on_reals, g))
     results = [made] if isinstance(made, Value) else list(made)
     if not node.type.endswith(stem):
         results[0] = g("Relu", [results[0]])
-    kept = _result(node, g, stem, first)
-    for value, name in zip(results, node.outputs, strict=False):
-        maker = value.tensor.producer
-        is_own = maker is not None and maker.origin.nodes[-1:] == (g.builder.node,)
-        if is_own and name and name not in g.builder.graph.tensors:
-            g.builder.graph.rename(value.tensor, name)  # what becomes fixed point
-    return [_rounded(g, value, kept) if value.dtype.is_float else value for value in results]
+    form = (UFIXED8, _result(node, g, stem, first))
+    forms = [form if value.dtype.is_float else None for value in results]
+    fixed_point.settle(b, start, results, node.outputs, forms)
+    return [
+        value if rounding is None else fixed_point.rounded(b, value, form)
+        for value, rounding in zip(results, forms, strict=True)
+    ]
 
 
 operator(*(type for type in _TYPES if _TYPES[type] in _WINDOWS), layout=CHANNEL_LAST)(_int8)

@@ -18,10 +18,9 @@ from xdlc.converter.caffe2.registry import (
     vectors,
     wants,
 )
-from xdlc.converter.nhwc.elementwise import div_no_nan, rsqrt, square
-from xdlc.converter.nhwc.reduce import moments, reduced
-from xdlc.converter.nhwc.shapes import channel_first, channel_last, dims, reshape
-from xdlc.converter.nhwc.shapes import number as scalar
+from xdlc.converter.functions.elementwise import div_no_nan, rsqrt, square
+from xdlc.converter.functions.reduce import moments, reduced
+from xdlc.converter.functions.shapes import channel_first, channel_last, dims, reshape
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import ANY, CHANNEL_LAST
@@ -68,8 +67,8 @@ def _lrn(node: Node, g: Operators, x: Value) -> list[Value]:
         shape = dims(lying)
         flat = reshape(g, lying, (math.prod(shape[:3]), 1, shape[3]))
         mean = g("AveragePool", [flat], kernel_shape=[size], pads=[size // 2] * 2, count_include_pad=1)
-        share = g("Mul", [channel_first(g, reshape(g, mean, shape)), scalar(g, x, alpha)])
-        results.append(g("Add", [share, scalar(g, x, bias)]))
+        share = g("Mul", [channel_first(g, reshape(g, mean, shape)), alpha])
+        results.append(g("Add", [share, bias]))
     return [stored(node, g, value) for value in results]
 
 
@@ -99,7 +98,7 @@ def _group_norm(node: Node, g: Operators, x: Value, scale: Value, bias: Value) -
     if wants(node, 1, 2):
         shape = dims(x)
         mean, variance = moments(g, reshape(g, x, (shape[0], groups, math.prod(shape[1:]) // groups)), [2])
-        results += [mean, rsqrt(g, g("Add", [variance, scalar(g, x, epsilon)]))]
+        results += [mean, rsqrt(g, g("Add", [variance, epsilon]))]
     return results
 
 
@@ -120,7 +119,7 @@ def _layer_norm(node: Node, g: Operators) -> list[Value]:
     results = [g("LayerNormalization", [x, *weights], axis=axis, epsilon=epsilon)]
     if wants(node, 1, 2):
         mean, variance = moments(g, x, range(axis, x.rank))
-        deviation = g("Sqrt", [g("Add", [variance, scalar(g, x, epsilon)])])
+        deviation = g("Sqrt", [g("Add", [variance, epsilon])])
         results += [reshape(g, value, (*shape[:axis], 1)) for value in (mean, deviation)]
     return results
 
@@ -132,7 +131,7 @@ def _normalize(node: Node, g: Operators, x: Value) -> Value:
     if node.type == "NormalizeL1":
         return div_no_nan(g, x, reduced(g, "L1", x, [axis], keep=True))
     norm = reduced(g, "L2", x, [axis], keep=True)
-    return g("Div", [x, g("Max", [norm, scalar(g, x, 1e-12)])])
+    return g("Div", [x, g("Max", [norm, 1e-12])])
 
 
 def _along_channels(node: Node, g: Operators, x: Value, **values: Value) -> list[Value]:

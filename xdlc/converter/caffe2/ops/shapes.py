@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from xdlc.converter.caffe2.registry import flag, integer, integers, is_channel_last, operator, wants
-from xdlc.converter.nhwc.elementwise import one_hot
-from xdlc.converter.nhwc.gathering import split, split_evenly, stack, unstack
-from xdlc.converter.nhwc.shapes import cast, channel_first, channel_last, dims, ints, reshape, vector
+from xdlc.converter.functions.elementwise import one_hot
+from xdlc.converter.functions.gathering import split, split_evenly, stack, unstack
+from xdlc.converter.functions.shapes import cast, channel_first, channel_last, dims, ints, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node, cut_before
 from xdlc.converter.session.ordering import ANY

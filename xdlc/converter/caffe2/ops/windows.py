@@ -15,8 +15,7 @@ from xdlc.converter.caffe2.registry import (
     stored,
     vectors,
 )
-from xdlc.converter.nhwc.shapes import dims, vector
-from xdlc.converter.nhwc.shapes import number as scalar
+from xdlc.converter.functions.shapes import dims
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import CHANNEL_LAST
@@ -107,7 +106,7 @@ def _window(
                 )
     cuts = [min(0, amount) for amount in before]
     if any(cuts):
-        x = g("Pad", [x, vector(g, [0, 0, *cuts, *[0] * x.rank])])
+        x = g("Pad", [x, [0, 0, *cuts, *[0] * x.rank]])
     pads = [max(0, amount) for amount in (*before, *after)]
     return x, {"strides": strides, "dilations": dilations, "pads": pads}
 
@@ -196,7 +195,7 @@ def _lp_pool(node: Node, g: Operators, x: Value, options: dict[str, Sequence[int
         raise node.invalid(f"argument p must be finite and above 0, but is {power:g}")
     if power == 2:
         return g("LpPool", [x], p=2, **options)
-    powers = g("Pow", [g("Abs", [x]), scalar(g, x, power)])
+    powers = g("Pow", [g("Abs", [x]), power])
     mean = g("AveragePool", [powers], count_include_pad=1, **options)
-    total = g("Mul", [mean, scalar(g, x, math.prod(options["kernel_shape"]))])
-    return g("Pow", [total, scalar(g, x, 1 / power)])
+    total = g("Mul", [mean, math.prod(options["kernel_shape"])])
+    return g("Pow", [total, 1 / power])

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from xdlc.converter.functions import elementwise
+from xdlc.converter.functions.shapes import axis_of
 from xdlc.converter.keras.layers import EXPORT
 from xdlc.converter.keras.registry import DTYPES, Operand, as_float, const, handler
-from xdlc.converter.nhwc import elementwise
-from xdlc.converter.nhwc.shapes import axis_of, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value
@@ -76,7 +76,7 @@ class Arguments:
         """Return x and an operation's axis; without an axis, x flattened."""
         x = self.value()
         if self.option("axis") is None:
-            return self.g("Reshape", [x, vector(self.g, [-1])]), 0
+            return self.g("Reshape", [x, [-1]]), 0
         return x, axis_of(self.integer("axis"), x.rank)
 
     def has(self, name: str) -> bool:

@@ -7,39 +7,33 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from xdlc.converter.functions.elementwise import celu, clipped, silu
+from xdlc.converter.functions.gathering import split
+from xdlc.converter.functions.normalization import softmax as softmax_last
+from xdlc.converter.functions.reduce import reduced
+from xdlc.converter.functions.shapes import axis_of, dims, permuted
+from xdlc.converter.functions.terms import Term, of_terms
 from xdlc.converter.keras.layers import EXPORT, PACKAGES
 from xdlc.converter.keras.registry import (
     argument,
     as_float,
-    const,
     handler,
     moved,
     number_of,
     only_input,
     required_weight,
 )
-from xdlc.converter.nhwc.elementwise import clipped, expm1
-from xdlc.converter.nhwc.gathering import split
-from xdlc.converter.nhwc.normalization import softmax as softmax_last
-from xdlc.converter.nhwc.reduce import reduced
-from xdlc.converter.nhwc.shapes import axis_of, dims, permuted
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value
 
 Function = Callable[..., Value]
 _EXCLUDED = -1.5e38  # of a softmax
-_USUAL_ALPHA = 16.0
 
 
 def leaky(g: Operators, x: Value, negative_slope: float = 0.2) -> Value:
     """Return x, and x times a slope below 0."""
     return g("LeakyRelu", [x], alpha=float(negative_slope))
-
-
-def silu(g: Operators, x: Value) -> Value:
-    """Return x * sigmoid(x)."""
-    return g("Mul", [x, g("Sigmoid", [x])])
 
 
 def relu(
@@ -51,8 +45,8 @@ def relu(
 ) -> Value:
     """Return slope * (x - threshold) below threshold, else x, at most max_value."""
     if threshold:
-        below = g("Mul", [g("Sub", [x, const(g, threshold)]), const(g, negative_slope)])
-        activated = g("Where", [g("Greater", [x, const(g, threshold)]), x, below])
+        below = g("Mul", [g("Sub", [x, threshold]), negative_slope])
+        activated = g("Where", [g("Greater", [x, threshold]), x, below])
     elif negative_slope:
         activated = leaky(g, x, negative_slope)
     else:
@@ -75,33 +69,26 @@ def gelu(g: Operators, x: Value, approximate: bool = False) -> Value:
     return g("Gelu", [x], approximate="tanh" if approximate else "none")
 
 
-def _celu(g: Operators, x: Value, alpha: float = 1.0) -> Value:
-    if 0 < alpha <= _USUAL_ALPHA:
-        return g("Celu", [x], alpha=float(alpha))
-    scale = const(g, alpha)  # exp(x) - 1 would lose digits
-    return g("Where", [g("Greater", [x, const(g, 0)]), x, g("Mul", [expm1(g, g("Div", [x, scale])), scale])])
-
-
 def _glu(g: Operators, x: Value, axis: int = -1) -> Value:
     (size,) = dims(x, [axis])
     first, second = split(g, x, [size // 2] * 2, axis)
     return g("Mul", [first, g("Sigmoid", [second])])
 
 
-def _sparse_plus(g: Operators, x: Value) -> Value:
-    above = g("Add", [x, const(g, 1)])
-    middle = g("Mul", [g("Mul", [above, above]), const(g, 0.25)])
-    made = g("Where", [g("GreaterOrEqual", [x, const(g, 1)]), x, middle])
-    return g("Where", [g("LessOrEqual", [x, const(g, -1)]), const(g, 0), made])
+@of_terms
+def _sparse_plus(x: Term) -> Term:
+    above = x + 1
+    return (x <= -1).where(0, (x >= 1).where(x, above * above * 0.25))
 
 
-def _squareplus(g: Operators, x: Value, b: float = 4) -> Value:
-    root = g("Sqrt", [g("Add", [g("Mul", [x, x]), const(g, b)])])
-    return g("Mul", [g("Add", [x, root]), const(g, 0.5)])
+@of_terms
+def _squareplus(x: Term, b: float = 4) -> Term:
+    return (x + (x * x + b)("Sqrt")) * 0.5
 
 
-def _threshold(g: Operators, x: Value, threshold: float, default_value: float) -> Value:
-    return g("Where", [g("Greater", [x, const(g, threshold)]), x, const(g, default_value)])
+@of_terms
+def _threshold(x: Term, threshold: float, default_value: float) -> Term:
+    return (x > threshold).where(x, default_value)
 
 
 def _plain(type: str, **options: float) -> Function:
@@ -121,7 +108,7 @@ FUNCTIONS: dict[str, Function] = {
     "leaky_relu": leaky,
     "elu": lambda g, x, alpha=1.0: g("Elu", [x], alpha=float(alpha)),
     "selu": _plain("Selu"),
-    "celu": _celu,
+    "celu": celu,
     "gelu": gelu,
     "sigmoid": _plain("Sigmoid"),
     "tanh": _plain("Tanh"),
@@ -137,15 +124,15 @@ FUNCTIONS: dict[str, Function] = {
     "hard_swish": _plain("HardSwish"),
     "exponential": _plain("Exp"),
     "mish": _plain("Mish"),
-    "log_sigmoid": lambda g, x: g("Neg", [g("Softplus", [g("Neg", [x])])]),
+    "log_sigmoid": of_terms(lambda x: -(-x)("Softplus")),
     "hard_tanh": lambda g, x: clipped(g, x, -1, 1),
-    "tanh_shrink": lambda g, x: g("Sub", [x, g("Tanh", [x])]),
+    "tanh_shrink": of_terms(lambda x: x - x("Tanh")),
     "soft_shrink": partial(_shrink, soft=True),
     "hard_shrink": partial(_shrink, soft=False),
     "threshold": _threshold,
     "squareplus": _squareplus,
     "sparse_plus": _sparse_plus,
-    "sparse_sigmoid": lambda g, x: clipped(g, g("Mul", [g("Add", [x, const(g, 1)]), const(g, 0.5)]), 0, 1),
+    "sparse_sigmoid": lambda g, x: clipped(g, g("Mul", [g("Add", [x, 1]), 0.5]), 0, 1),
     "glu": _glu,
 }
 """Activation functions by name; ``hard_sigmoid_2`` is that of Keras 2."""
@@ -224,5 +211,5 @@ def softmax_layer(node: Node, g: Operators) -> Value:
     """Apply a softmax along axes; masked elements are excluded."""
     x, mask = as_float(g, only_input(node)), argument(node, "mask")
     if mask is not None:
-        x = g("Where", [mask, x, const(g, _EXCLUDED)])
+        x = g("Where", [mask, x, _EXCLUDED])
     return softmax(g, x, node.attr("axis", -1))

@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable
 from functools import partial
 
+from xdlc.converter.functions import elementwise as e
+from xdlc.converter.functions.normalization import l2_normalized
+from xdlc.converter.functions.reduce import accumulated, moments, place_of, reduced, top_k
+from xdlc.converter.functions.shapes import cast, vector
 from xdlc.converter.keras.ops._operations import Arguments, converted, operations, truth
 from xdlc.converter.keras.ops.activations import FUNCTIONS
 from xdlc.converter.keras.registry import as_float, const
-from xdlc.converter.nhwc import elementwise as e
-from xdlc.converter.nhwc.normalization import l2_normalized
-from xdlc.converter.nhwc.reduce import accumulated, moments, place_of, reduced, top_k
-from xdlc.converter.nhwc.shapes import cast, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import BOOL8, INT32, INT64
@@ -23,7 +23,7 @@ def _plain(type: str) -> Callable[..., Value]:
 
 
 def _scaled_log(g: Operators, x: Value, *, base: float) -> Value:
-    return g("Mul", [g("Log", [x]), const(g, 1 / math.log(base))])
+    return g("Mul", [g("Log", [x]), 1 / math.log(base)])
 
 
 _ANY_TYPE = {"Absolute": "Abs", "Negative": "Neg", "Sign": "Sign"}
@@ -57,7 +57,7 @@ _BINARY: dict[str, Callable[[Operators, Value, Value], Value]] = {
     "Mod": e.floor_mod,
     "SquaredDifference": e.squared_difference,
 }
-_BINARY_OF_FLOATS = {
+_BINARY_OF_FLOATS: dict[str, Callable[[Operators, Value, Value], Value]] = {
     "Divide": _plain("Div"),
     "TrueDivide": _plain("Div"),
     "DivideNoNan": e.div_no_nan,
@@ -144,7 +144,7 @@ def _extreme(a: Arguments) -> Value:
     if keep and a.option("axis") is None:
         raise a.node.problem("xdlc does not support keepdims without axis")
     found = place_of(a.g, "ArgMax" if a.node.type == "Argmax" else "ArgMin", x, axis, INT32)
-    return a.g("Unsqueeze", [found, vector(a.g, [axis])]) if keep else found
+    return a.g("Unsqueeze", [found, [axis]]) if keep else found
 
 
 def _running(a: Arguments) -> Value:

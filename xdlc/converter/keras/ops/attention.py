@@ -6,12 +6,15 @@ import math
 
 import numpy as np
 
+from xdlc.converter.functions.normalization import softmax as softmax_last
+from xdlc.converter.functions.products import swapped
+from xdlc.converter.functions.reduce import reduced
+from xdlc.converter.functions.shapes import dims, permuted, reshape, vector
 from xdlc.converter.keras.registry import (
     Operand,
     argument,
     as_float,
     batched,
-    const,
     handler,
     inputs,
     number_of,
@@ -19,10 +22,6 @@ from xdlc.converter.keras.registry import (
     required_weight,
     weight,
 )
-from xdlc.converter.nhwc.normalization import softmax as softmax_last
-from xdlc.converter.nhwc.products import swapped
-from xdlc.converter.nhwc.reduce import reduced
-from xdlc.converter.nhwc.shapes import dims, permuted, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value, check_table
@@ -83,11 +82,11 @@ def multi_head(node: Node, g: Operators) -> list[Value]:
     count, size = heads["query"].shape[1], heads["query"].shape[-1]
     for part in ("key", "value"):
         heads[part] = _repeated(g, heads[part], count)
-    scaled = g("Mul", [heads["query"], const(g, 1 / math.sqrt(size))])
+    scaled = g("Mul", [heads["query"], 1 / math.sqrt(size)])
     scores = g("MatMul", [scaled, swapped(g, heads["key"])])
     mask = _mask(node, g, query, key)
     if mask is not None:
-        scores = g("Where", [mask, scores, const(g, _EXCLUDED)])
+        scores = g("Where", [mask, scores, _EXCLUDED])
     shares = softmax_last(g, scores)
     mixed = permuted(g, g("MatMul", [shares, heads["value"]]), (0, 2, 1, 3))
     if node.attr("use_gate", False):
@@ -119,8 +118,8 @@ def _mask(node: Node, g: Operators, query: Value, key: Value) -> Value | None:
     parts = []
     given = argument(node, "attention_mask")
     if given is not None:
-        given = given if given.dtype is BOOL8 else g("Not", [g("Equal", [given, const(g, 0, given)])])
-        parts.append(given if given.rank == 4 else g("Unsqueeze", [given, vector(g, [1])]))
+        given = given if given.dtype is BOOL8 else g("Not", [g("Equal", [given, 0])])
+        parts.append(given if given.rank == 4 else g("Unsqueeze", [given, [1]]))
     for name, axis in (("query_mask", 2), ("value_mask", 1), ("key_mask", 1)):
         mask = argument(node, name)
         if mask is not None:
@@ -153,7 +152,7 @@ def attention(node: Node, g: Operators) -> list[Value]:
         scores = g("MatMul", [query, swapped(g, key)])
         scores = scores if scale is None else g("Mul", [scores, scale])
     else:
-        both = g("Add", [g("Unsqueeze", [query, vector(g, [-2])]), g("Unsqueeze", [key, vector(g, [-3])])])
+        both = g("Add", [g("Unsqueeze", [query, [-2]]), g("Unsqueeze", [key, [-3]])])
         if mode == "concat":
             both = both if scale is None else g("Mul", [both, scale])
             total = reduced(g, "Sum", g("Tanh", [both]), [both.rank - 1], keep=False)
@@ -167,16 +166,16 @@ def attention(node: Node, g: Operators) -> list[Value]:
         count = dims(scores, [-2, -1])
         check_table(*count)
         allowed = g.builder.const(np.tril(np.ones(count, bool)))
-        values = None if values is None else g("Unsqueeze", [values, vector(g, [-2])])
+        values = None if values is None else g("Unsqueeze", [values, [-2]])
         values = allowed if values is None else g("And", [values, allowed])
     elif values is not None:
-        values = g("Unsqueeze", [values, vector(g, [-2])])
+        values = g("Unsqueeze", [values, [-2]])
     if values is not None:
-        scores = g("Where", [values, scores, g("Sub", [scores, const(g, 1e9)])])
+        scores = g("Where", [values, scores, g("Sub", [scores, 1e9])])
     shares = softmax_last(g, scores)
     made = g("MatMul", [shares, value])
     if queries is not None:
-        made = g("Where", [g("Unsqueeze", [queries, vector(g, [-1])]), made, const(g, 0)])
+        made = g("Where", [g("Unsqueeze", [queries, [-1]]), made, 0])
     return [made, shares] if node.attr("return_attention_scores", False) else [made]
 
 

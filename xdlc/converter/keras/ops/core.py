@@ -1,21 +1,23 @@
-"""Dense layers, embeddings, and layers without effect at inference."""
+"""Dense layers, embeddings, merged inputs, and layers without effect at inference."""
 
 from __future__ import annotations
 
+from xdlc.converter.functions.normalization import l2_normalized
+from xdlc.converter.functions.products import dense as product
+from xdlc.converter.functions.reduce import reduced
+from xdlc.converter.functions.shapes import axis_of, cast, dims, permuted
 from xdlc.converter.keras.ops.activations import activated
 from xdlc.converter.keras.registry import (
     as_float,
-    const,
+    batched,
     handler,
     inputs,
+    moved,
     number_of,
     only_input,
     required_weight,
     weight,
 )
-from xdlc.converter.nhwc.products import dense as product
-from xdlc.converter.nhwc.reduce import reduced
-from xdlc.converter.nhwc.shapes import cast, dims, permuted, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value
@@ -74,7 +76,7 @@ def layer_scale(node: Node, g: Operators) -> Value:
 def scaled_sum(node: Node, g: Operators) -> Value:
     """Add a scaled tensor to another (keras.applications.InceptionResNetV2)."""
     first, second = (as_float(g, value) for value in inputs(node))
-    return g("Add", [first, g("Mul", [second, const(g, number_of(node, "scale"))])])
+    return g("Add", [first, g("Mul", [second, number_of(node, "scale")])])
 
 
 @handler("EinsumDense", ignores=("output_shape", "bias_axes"))
@@ -99,7 +101,7 @@ def embedding(node: Node, g: Operators) -> Value:
 def embedding_mask(node: Node, g: Operators) -> Value:
     """Return which indices are not 0."""
     indices = only_input(node)
-    return g("Not", [g("Equal", [indices, const(g, 0, indices)])])
+    return g("Not", [g("Equal", [indices, 0])])
 
 
 @handler("Masking")
@@ -113,12 +115,12 @@ def masking(node: Node, g: Operators) -> Value:
 def masking_mask(node: Node, g: Operators) -> Value:
     """Return which steps have an element of another value than the mask's."""
     found = _differing(node, g, as_float(g, only_input(node)), keep=False)
-    return g("Greater", [found, const(g, 0)])
+    return g("Greater", [found, 0])
 
 
 def _differing(node: Node, g: Operators, x: Value, *, keep: bool) -> Value:
     """Return 1 for steps with an element other than the mask's value, else 0."""
-    differs = g("Not", [g("Equal", [x, const(g, number_of(node, "mask_value", 0.0))])])
+    differs = g("Not", [g("Equal", [x, number_of(node, "mask_value", 0.0)])])
     return reduced(g, "Max", as_float(g, differs), [x.rank - 1], keep=keep)
 
 
@@ -127,6 +129,60 @@ def time_distributed(node: Node, g: Operators) -> Value:
     """Move the steps of sequences into the batch, or back out of it."""
     x = only_input(node)
     if node.attr("part") == "folded":
-        return g("Reshape", [x, vector(g, [-1, *dims(x, range(2, x.rank))])])
+        return g("Reshape", [x, [-1, *dims(x, range(2, x.rank))]])
     (steps,) = dims(node.required(1), [1])
-    return g("Reshape", [x, vector(g, [-1, steps, *dims(x, range(1, x.rank))])])
+    return g("Reshape", [x, [-1, steps, *dims(x, range(1, x.rank))]])
+
+
+_CHAINS = {"Add": "Add", "Subtract": "Sub", "Multiply": "Mul", "Maximum": "Max", "Minimum": "Min"}
+
+
+def _of_one_type(node: Node, g: Operators) -> list[Value]:
+    values = inputs(node)
+    if any(value.dtype is not values[0].dtype for value in values):
+        return [as_float(g, value) for value in values]
+    return values
+
+
+@handler(*_CHAINS, "Average", ignores=("mask",))
+def merged(node: Node, g: Operators) -> Value:
+    """Combine tensors element-wise; lower ranks gain axes after the batch."""
+    values = _of_one_type(node, g)
+    rank = max(value.rank for value in values)
+    values = [
+        g("Unsqueeze", [value, range(1, 1 + rank - value.rank)]) if value.rank < rank else value
+        for value in values
+    ]
+    total = values[0]
+    for value in values[1:]:
+        total = g(_CHAINS.get(node.type, "Add"), [total, value])
+    if node.type != "Average":
+        return total
+    return g("Mul", [as_float(g, total), 1 / len(values)])
+
+
+@handler("Concatenate", ignores=("mask",))
+def concatenate(node: Node, g: Operators) -> Value:
+    """Put tensors side by side."""
+    values = _of_one_type(node, g)
+    axis = axis_of(int(node.attr("axis", -1)), values[0].rank)
+    return g("Concat", values, axis=axis) if len(values) > 1 else values[0]
+
+
+@handler("Dot", ignores=("mask",))
+def dot(node: Node, g: Operators) -> Value:
+    """Sum products along an axis of each of two tensors, example by example."""
+    x, y = (as_float(g, value) for value in inputs(node))
+    given = node.attr("axes")
+    pair = given if isinstance(given, list) else [given, given]
+    if len(pair) != 2 or not all(type(axis) is int for axis in pair):
+        raise node.invalid(f"the axes are not valid: {given!r:.40}")
+    first, second = axis_of(pair[0], x.rank), axis_of(pair[1], y.rank)
+    if node.attr("normalize", False):
+        x, y = l2_normalized(g, x, [first], 1e-24), l2_normalized(g, y, [second], 1e-24)
+    x, _ = moved(g, x, [first], [x.rank - 1])
+    y, _ = moved(g, y, [second], [1])
+    left, right = dims(x, range(1, x.rank - 1)), dims(y, range(2, y.rank))
+    size = x.shape[-1]
+    made = g("MatMul", [batched(g, x, [-1, size]), batched(g, y, [size, -1])])
+    return batched(g, made, [*left, *right] or [1])

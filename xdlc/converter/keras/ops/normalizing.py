@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 
+from xdlc.converter.functions.normalization import l2_normalized
+from xdlc.converter.functions.shapes import axis_of, cast, permuted, reshape
 from xdlc.converter.keras.registry import (
     as_float,
     const,
@@ -16,8 +18,6 @@ from xdlc.converter.keras.registry import (
     required_weight,
     weight,
 )
-from xdlc.converter.nhwc.normalization import l2_normalized
-from xdlc.converter.nhwc.shapes import axis_of, cast, permuted, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value
@@ -94,8 +94,8 @@ def group_normalization(node: Node, g: Operators) -> Value:
     scales = _scales(node, g, channels)
     if x.rank > 2:
         return _cut(g, permuted(g, g("GroupNormalization", [x, *scales], **given), back), dtype)
-    made = g("GroupNormalization", [g("Unsqueeze", [x, vector(g, [2])]), *scales], **given)
-    return _cut(g, g("Squeeze", [made, vector(g, [2])]), dtype)
+    made = g("GroupNormalization", [g("Unsqueeze", [x, [2]]), *scales], **given)
+    return _cut(g, g("Squeeze", [made, [2]]), dtype)
 
 
 @handler("UnitNormalization")

@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from xdlc.converter.functions.elementwise import bucketize, one_hot
+from xdlc.converter.functions.reduce import reduced
+from xdlc.converter.functions.shapes import axis_of, cast
 from xdlc.converter.keras.registry import (
     as_float,
     batched,
@@ -15,9 +18,6 @@ from xdlc.converter.keras.registry import (
     only_input,
     weight,
 )
-from xdlc.converter.nhwc.elementwise import bucketize, one_hot
-from xdlc.converter.nhwc.reduce import reduced
-from xdlc.converter.nhwc.shapes import axis_of, cast
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value
@@ -28,8 +28,8 @@ from xdlc.ir.dtype import INT32, INT64
 def rescaling(node: Node, g: Operators) -> Value:
     """Apply x * scale + offset; both may be lists."""
     scale, offset = _numbers(node, "scale"), _numbers(node, "offset")
-    x = g("Mul", [as_float(g, only_input(node)), const(g, scale)])
-    return x if not np.any(offset) else g("Add", [x, const(g, offset)])
+    x = g("Mul", [as_float(g, only_input(node)), scale])
+    return x if not np.any(offset) else g("Add", [x, offset])
 
 
 def _numbers(node: Node, name: str) -> Any:
@@ -62,8 +62,8 @@ def normalization(node: Node, g: Operators) -> Value:
     mean, spread = numbers("mean"), np.maximum(np.sqrt(numbers("variance")), np.float32(1e-7))
     node.attr("mean"), node.attr("variance")
     if node.attr("invert", False):
-        return g("Add", [g("Mul", [x, const(g, spread)]), const(g, mean)])
-    return g("Div", [g("Sub", [x, const(g, mean)]), const(g, spread)])
+        return g("Add", [g("Mul", [x, spread]), mean])
+    return g("Div", [g("Sub", [x, mean]), spread])
 
 
 @handler("Discretization", ignores=("num_bins", "epsilon", "sparse"))

@@ -6,6 +6,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from xdlc.converter.functions.gathering import gather, split, stack, unstack
+from xdlc.converter.functions.shapes import axis_of, channel_last, dims, permuted, vector
+from xdlc.converter.functions.slicing import Masks, padded, reversed_axes, rolled, strided_slice
 from xdlc.converter.keras.ops._operations import Arguments, operations
 from xdlc.converter.keras.registry import (
     batched,
@@ -15,9 +18,6 @@ from xdlc.converter.keras.registry import (
     only_input,
     sizes,
 )
-from xdlc.converter.nhwc.gathering import gather, split, stack, unstack
-from xdlc.converter.nhwc.shapes import axis_of, channel_last, dims, permuted, vector
-from xdlc.converter.nhwc.slicing import Masks, padded, reversed_axes, rolled, strided_slice
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value, check_table
@@ -117,7 +117,7 @@ def _tiled(a: Arguments) -> Value:
     x, counts = a.value(), a.integers("repeats")
     counts = [1] * (x.rank - len(counts)) + counts
     if len(counts) > x.rank:
-        x = a.g("Unsqueeze", [x, vector(a.g, range(len(counts) - x.rank))])
+        x = a.g("Unsqueeze", [x, range(len(counts) - x.rank)])
     return a.g("Tile", [x, vector(a.g, counts)])
 
 
@@ -218,7 +218,7 @@ def permute(node: Node, g: Operators) -> Value:
 def repeat_vector(node: Node, g: Operators) -> Value:
     """Repeat vectors as steps of a sequence."""
     x, count = only_input(node), int(number_of(node, "n"))
-    return g("Tile", [g("Unsqueeze", [x, vector(g, [1])]), vector(g, [1, count, *[1] * (x.rank - 1)])])
+    return g("Tile", [g("Unsqueeze", [x, [1]]), [1, count, *[1] * (x.rank - 1)]])
 
 
 def _pairs(node: Node, name: str, count: int) -> list[list[int]]:
@@ -244,7 +244,7 @@ def cropping(node: Node, g: Operators) -> Value:
     first = 2 if is_channel_first(node) else 1
     begin = vector(g, [pair[0] for pair in pairs])
     end = vector(g, [-pair[1] if pair[1] else _ALL for pair in pairs])
-    return g("Slice", [x, begin, end, vector(g, range(first, first + len(pairs)))])
+    return g("Slice", [x, begin, end, range(first, first + len(pairs))])
 
 
 @handler(*(f"ZeroPadding{rank}D" for rank in (1, 2, 3)))

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from xdlc.converter.functions import blocks, resampling
+from xdlc.converter.functions.shapes import dims, in_channel_last, number, vector
 from xdlc.converter.keras.ops._operations import Arguments, operations
 from xdlc.converter.keras.registry import (
     as_float,
@@ -16,8 +18,6 @@ from xdlc.converter.keras.registry import (
     only_input,
     sizes,
 )
-from xdlc.converter.nhwc import blocks, resize
-from xdlc.converter.nhwc.shapes import dims, in_channel_last, number, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value, check_table
@@ -78,7 +78,7 @@ def up_sampling(node: Node, g: Operators) -> Value:
             return resized(node, g, value, [a * b for a, b in zip(found, factors, strict=True)], mode)
         for axis, (size, factor) in enumerate(zip(found, factors, strict=True), 1):
             check_table(size, factor)
-            value = g("Gather", [value, vector(g, np.repeat(np.arange(size), factor))], axis=axis)
+            value = resampling.picked(g, value, axis, np.repeat(np.arange(size), factor))
         return value
 
     return in_channel_last(is_channel_first(node), g, x, function)
@@ -91,23 +91,23 @@ def resized(node: Node, g: Operators, x: Value, size: list[int], mode: Any, anti
         UnsupportedOp: If the interpolation is unknown.
     """
     if mode == "nearest":
-        return resize.nearest(g, x, size, align_corners=False, half_pixel=True)
+        return resampling.nearest(g, x, size, align_corners=False, half_pixel=True)
     if mode == "area":
-        return resize.area(g, x, size, align_corners=False)
+        return resampling.area(g, x, size, align_corners=False)
     if mode in ("bilinear", "bicubic") and not antialias:
-        function = resize.bilinear if mode == "bilinear" else resize.bicubic
+        function = resampling.bilinear if mode == "bilinear" else resampling.bicubic
         return function(g, x, size, align_corners=False, half_pixel=True)
     if mode not in _KERNELS:
         raise node.problem(f"xdlc does not support interpolation {mode!r:.40}")
     factors = [new / old for new, old in zip(size, dims(x, (1, 2)), strict=True)]
-    return resize.scale_and_translate(
+    return resampling.scale_and_translate(
         g, as_float(g, x), size, factors, [0.0, 0.0], kernel=_KERNELS[mode], antialias=antialias
     )
 
 
 def _cropped(g: Operators, x: Value, starts: list[int], size: list[int]) -> Value:
     ends = [start + length for start, length in zip(starts, size, strict=True)]
-    return g("Slice", [x, vector(g, starts), vector(g, ends), vector(g, [1, 2])])
+    return g("Slice", [x, vector(g, starts), vector(g, ends), [1, 2]])
 
 
 def _to_ratio(g: Operators, x: Value, size: list[int]) -> Value:
@@ -175,5 +175,5 @@ def _of_images(node: Node, g: Operators, function: Callable[[Value], Value]) -> 
     x = as_float(g, only_input(node))
     if x.rank == 4:
         return in_channel_last(is_channel_first(node), g, x, function)
-    lone = g("Unsqueeze", [x, vector(g, [0])])
-    return g("Squeeze", [in_channel_last(is_channel_first(node), g, lone, function), vector(g, [0])])
+    lone = g("Unsqueeze", [x, [0]])
+    return g("Squeeze", [in_channel_last(is_channel_first(node), g, lone, function), [0]])

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from xdlc.converter.functions import windows
+from xdlc.converter.functions.reduce import reduced
+from xdlc.converter.functions.shapes import channel_first, channel_last, dims, in_channel_last
 from xdlc.converter.keras.ops.activations import activated
 from xdlc.converter.keras.registry import (
     argument,
@@ -15,9 +18,6 @@ from xdlc.converter.keras.registry import (
     sizes,
     weight,
 )
-from xdlc.converter.nhwc import windows
-from xdlc.converter.nhwc.reduce import reduced
-from xdlc.converter.nhwc.shapes import dims, in_channel_last, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value
@@ -25,10 +25,6 @@ from xdlc.converter.values import Value
 _RANKS = (1, 2, 3)
 _SHAPES = ("filters", "kernel_size", "groups", "depth_multiplier", "rank")
 """Options that the shape of the weights restates."""
-
-
-_MOST = 1 << 10
-"""Most outputs along an axis of an adaptive pool, which are written one by one."""
 
 
 def _padding(node: Node, kernel: list[int], dilations: list[int]) -> windows.Padding:
@@ -125,7 +121,7 @@ def global_pool(node: Node, g: Operators) -> Value:
     axes, keep = list(range(first, first + x.rank - 2)), bool(node.attr("keepdims", False))
     mask = argument(node, "mask") if node.type == "GlobalAveragePooling1D" else None
     if mask is not None:
-        mask = g("Unsqueeze", [as_float(g, mask), vector(g, [3 - axes[0]])])
+        mask = g("Unsqueeze", [as_float(g, mask), [3 - axes[0]]])
         total = reduced(g, "Sum", g("Mul", [x, mask]), axes, keep=keep)
         return g("Div", [total, reduced(g, "Sum", mask, axes, keep=keep)])
     return reduced(g, "Max" if "Max" in node.type else "Mean", x, axes, keep=keep)
@@ -133,21 +129,16 @@ def global_pool(node: Node, g: Operators) -> Value:
 
 @handler(*(f"Adaptive{kind}Pooling{rank}D" for kind in ("Max", "Average") for rank in _RANKS))
 def adaptive_pool(node: Node, g: Operators) -> Value:
-    """Pool windows floor(i * in / out) to ceil((i + 1) * in / out), axis by axis."""
+    """Pool windows floor(i * in / out) to ceil((i + 1) * in / out)."""
     x = as_float(g, only_input(node))
     output_sizes = sizes(node, "output_size", x.rank - 2)
-    if min(output_sizes) < 1 or max(output_sizes) > _MOST:
+    if min(output_sizes) < 1:
         raise node.invalid(f"output_size is not valid: {output_sizes}")
 
     def function(value: Value) -> Value:
-        for axis, count in enumerate(output_sizes, 1):
-            (size,) = dims(value, [axis])
-            parts = []
-            for index in range(count):
-                ends = [[index * size // count], [-(-(index + 1) * size // count)], [axis]]
-                part = g("Slice", [value, *(vector(g, each) for each in ends)])
-                parts.append(reduced(g, "Max" if "Max" in node.type else "Mean", part, [axis], keep=True))
-            value = g("Concat", parts, axis=axis) if count > 1 else parts[0]
-        return value
+        planes = channel_first(g, value)
+        if "Max" in node.type:
+            return channel_last(g, windows.adaptive_maximum(g, planes, output_sizes)[0])
+        return channel_last(g, windows.adaptive_mean(g, planes, output_sizes))
 
     return in_channel_last(is_channel_first(node), g, x, function)

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from xdlc.converter.nhwc.elementwise import clipped
-from xdlc.converter.nhwc.shapes import cast, dims, reshape
+from xdlc.converter.functions.elementwise import clipped
+from xdlc.converter.functions.shapes import cast, dims, reshape
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import ANY

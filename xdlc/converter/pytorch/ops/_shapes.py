@@ -7,14 +7,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xdlc.converter.nhwc.shapes import dims, permuted, positions, reshape, vector
+from xdlc.converter.functions.shapes import dims, permuted, positions, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.registry import AtenNode
 from xdlc.converter.session.node import CONTRADICTION
 from xdlc.converter.values import Value, broadcast
 from xdlc.errors import ModelError
 from xdlc.ir import DType
-from xdlc.ir.data import Array
 from xdlc.ir.dtype import INT32, INT64
 
 Size = int | Value
@@ -216,7 +215,7 @@ def moved(g: Operators, x: Value, source: Sequence[int], place: Sequence[int]) -
 
 def cut(g: Operators, x: Value, axis: int, start: Size, end: Size = ALL, step: int = 1) -> Value:
     """Return elements of an axis at regular steps; positions are clamped to the axis."""
-    return g("Slice", [x, vector_of(g, [start]), vector_of(g, [end]), vector(g, [axis]), vector(g, [step])])
+    return g("Slice", [x, vector_of(g, [start]), vector_of(g, [end]), [axis], [step]])
 
 
 def operand(node: AtenNode, g: Operators, value: Value | float) -> Value:
@@ -234,7 +233,7 @@ def spread(values: Sequence[int] | int, count: int) -> list[int]:
 
 def batched(g: Operators, x: Value, rank: int) -> Value:
     """Return a value with a batch axis of 1 added if its rank is ``rank`` - 1."""
-    return g("Unsqueeze", [x, vector(g, [0])]) if x.rank == rank - 1 else x
+    return g("Unsqueeze", [x, [0]]) if x.rank == rank - 1 else x
 
 
 def unbatched(g: Operators, result: Value, x: Value, rank: int | None = None) -> Value:
@@ -245,14 +244,4 @@ def unbatched(g: Operators, result: Value, x: Value, rank: int | None = None) ->
         rank: Number of axes that ``x`` has then; default: one less than the result.
     """
     rank = result.rank - 1 if rank is None else rank
-    return g("Squeeze", [result, vector(g, [0])]) if x.rank == rank else result
-
-
-def mixed(g: Operators, x: Value, axis: int, table: Array) -> Value:
-    """Return a value with an axis replaced by shares [new, old] of its elements."""
-    if np.array_equal(table, np.eye(len(table))):
-        return x
-    order = [*(held for held in range(x.rank) if held != axis), axis]
-    shares = g.builder.const(np.ascontiguousarray(table.T.astype(x.dtype.numpy)))
-    made = g("MatMul", [g("Transpose", [x], perm=order), shares])
-    return g("Transpose", [made], perm=[order.index(held) for held in range(x.rank)])
+    return g("Squeeze", [result, [0]]) if x.rank == rank else result

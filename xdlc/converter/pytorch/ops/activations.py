@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from xdlc import ir
-from xdlc.converter.nhwc.shapes import axis_of, reshape
+from xdlc.converter.functions.elementwise import celu, silu
+from xdlc.converter.functions.shapes import axis_of, reshape
+from xdlc.converter.functions.terms import Term
 from xdlc.converter.operators.dispatch import Operators
-from xdlc.converter.pytorch.ops._terms import Term, formula, formulas
+from xdlc.converter.pytorch.ops._terms import formula, formulas
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import ANY
 from xdlc.converter.values import Value
 from xdlc.opdefs.elementwise_enums import SOFTPLUS
-
-_USUAL_ALPHA = 16
 
 
 def _clipped(self: Term, min_val: float = 0, max_val: float = 6) -> Term:
@@ -19,21 +19,15 @@ def _clipped(self: Term, min_val: float = 0, max_val: float = 6) -> Term:
     return self("Clip", min_val, max_val) if is_float else self.most(min_val).least(max_val)
 
 
-def _celu(self: Term, alpha: float) -> Term:
-    if 0 < alpha <= _USUAL_ALPHA:
-        return self("Celu", alpha=float(alpha))
-    return (self > 0).where(self, (self / alpha).expm1() * alpha)  # exp(x) - 1 would lose digits
-
-
 formulas({
-    "celu": _celu,
+    "celu": lambda self, alpha: celu(self, alpha),
     "gelu": lambda self, approximate: self("Gelu", approximate=approximate),
     "hardshrink": lambda self, lambd: ((self >= -lambd) & (self <= lambd)).where(0, self),
     "hardsigmoid": lambda self: self("HardSigmoid", alpha=1 / 6, beta=0.5),
     "hardtanh": _clipped,
     "leaky_relu": lambda self, negative_slope: self("LeakyRelu", alpha=float(negative_slope)),
     "relu6": lambda self: _clipped(self),
-    "silu": lambda self: self * self("Sigmoid"),
+    "silu": lambda self: silu(self),
     "softshrink": lambda self, lambd: (
         (self > lambd).where(self - lambd, (self < -lambd).where(self + lambd, self * 0))
     ),

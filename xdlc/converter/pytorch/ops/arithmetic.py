@@ -7,17 +7,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from xdlc.converter.nhwc import elementwise as nhwc
-from xdlc.converter.nhwc.shapes import dims, vector
+from xdlc.converter.functions import elementwise
+from xdlc.converter.functions.shapes import dims, vector
+from xdlc.converter.functions.terms import Number, Term
 from xdlc.converter.operators.dispatch import Operators
-from xdlc.converter.pytorch.ops._terms import (
-    Number,
-    Term,
-    formula,
-    formulas,
-    operator,
-    term,
-)
+from xdlc.converter.pytorch.ops._terms import formula, formulas, operator, term
 from xdlc.converter.pytorch.ops.elementwise import bits, signed, truncated
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.node import Computed
@@ -35,7 +29,7 @@ def _arithmetic(type: str, logical: str) -> Callable[[Term, Term], Term]:
 def _floor_divide(x: Term, y: Term) -> Term:
     """Return floor(x / y) computed from the remainder, exact where x / y rounds up."""
     if not x.value.dtype.is_float:
-        return x.via(nhwc.floor_div, y)
+        return x.via(elementwise.floor_div, y)
     rest = x("Mod", y, fmod=1)
     turned = rest.differs(0) & ((y < 0) ^ (rest < 0))
     share = (x - rest) / y
@@ -94,12 +88,12 @@ formulas({
     "copysign": lambda x, y: signed(abs(x), y),
     "floor_divide": _floor_divide,
     "fmax": _either("Max"), "fmin": _either("Min"),
-    "fmod": lambda x, y: x.via(nhwc.truncate_mod, y),
+    "fmod": lambda x, y: x.via(elementwise.truncate_mod, y),
     "hypot": _hypot,
     "maximum max.other": _arithmetic("Max", "Or"), "minimum min.other": _arithmetic("Min", "And"),
     "mul multiply": _arithmetic("Mul", "And"),
     "nextafter": _nextafter,
-    "remainder": lambda x, y: x.via(nhwc.floor_mod, y),
+    "remainder": lambda x, y: x.via(elementwise.floor_mod, y),
     "true_divide": lambda x, y: x / y,
 }, "self", "other")  # fmt: skip
 formulas({
@@ -186,7 +180,7 @@ def _whole_power(x: Term, power: int) -> Term:
 _POWERS: dict[float, Callable[[Term], Term]] = {
     -2: lambda x: 1.0 / (x * x),
     -1: lambda x: x("Reciprocal"),
-    -0.5: lambda x: x.via(nhwc.rsqrt),
+    -0.5: lambda x: x.via(elementwise.rsqrt),
     0.5: lambda x: x("Sqrt"),
     1: lambda x: x("Identity"),
     2: lambda x: x * x,

@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
-from xdlc.converter.nhwc.normalization import softmax
-from xdlc.converter.nhwc.products import swapped
-from xdlc.converter.nhwc.shapes import cast, dims, number, reshape, vector
+from xdlc.converter.functions.normalization import softmax
+from xdlc.converter.functions.products import swapped
+from xdlc.converter.functions.shapes import cast, dims, number, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
-from xdlc.converter.pytorch.ops.softmax import alive
+from xdlc.converter.pytorch.ops.normalization import alive
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.values import Value, check_table
 from xdlc.ir.dtype import BOOL8
@@ -46,7 +46,7 @@ def _attention(
     mask = attn_mask if attn_mask is not None else attn_bias
     factor = 1 / math.sqrt(dims(query, [-1])[0]) if scale is None else scale
     if factor != 1:
-        query = g("Mul", [query, number(g, query, factor)])
+        query = g("Mul", [query, factor])
     groups = 1
     if enable_gqa and query.rank > 2:
         heads, shared = dims(query, [-3])[0], dims(key, [-3])[0]
@@ -105,7 +105,7 @@ def _computed_mask(g: Operators, mask: Value, scores: Value, lowest: float) -> t
         axis, seen = vector(g, [mask.rank - 1]), cast(g, mask, scores.dtype)
         return g("Where", [mask, zero, low]), g("ReduceMax", [seen, axis], keepdims=1)
     mask = cast(g, mask, scores.dtype)
-    return g("Max", [mask, number(g, mask, lowest)]), alive(g, mask, mask.rank - 1)
+    return g("Max", [mask, lowest]), alive(g, mask, mask.rank - 1)
 
 
 def _known_mask(g: Operators, mask: Value, scores: Value, lowest: float) -> tuple[Value | None, Value | None]:

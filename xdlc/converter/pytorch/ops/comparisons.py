@@ -5,17 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from xdlc.converter.nhwc.shapes import vector
+from xdlc.converter.functions.terms import Number, Term, constant
 from xdlc.converter.operators.dispatch import Operators
-from xdlc.converter.pytorch.ops._terms import (
-    Number,
-    Term,
-    constant,
-    formulas,
-    operator,
-    term,
-    together,
-)
+from xdlc.converter.pytorch.ops._terms import formulas, operator, term, together
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import ANY
 from xdlc.converter.values import Value
@@ -84,7 +76,7 @@ def _predicate(node: AtenNode, g: Operators, self: Value) -> Value:
 
 @aten("is_nonzero")
 def _is_nonzero(node: AtenNode, g: Operators, self: Value) -> Value:
-    return Term(g, self)("Reshape", vector(g, [])).holds().value
+    return Term(g, self)("Reshape", []).holds().value
 
 
 @aten("logical_not", layout=ANY)
@@ -141,7 +133,7 @@ def _masked_fill(node: AtenNode, g: Operators, self: Value, mask: Value, value: 
 
 def _counted(x: Term) -> Term:
     """Return the number of true conditions along the last axis, int64."""
-    return x.to(INT64)("ReduceSum", vector(x.g, [-1]), keepdims=0)
+    return x.to(INT64)("ReduceSum", [-1], keepdims=0)
 
 
 @aten("isin", ignores=("assume_unique",))

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from xdlc.converter.operators.control_flow.branches import apply_if
-from xdlc.converter.operators.control_flow.sub_graph import inline
-from xdlc.converter.operators.control_flow.while_form import apply_while, trip_count
+from xdlc.converter.control_flow.branches import apply_if
+from xdlc.converter.control_flow.sub_graph import check_formals, inline
+from xdlc.converter.control_flow.while_form import apply_while
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.registry import HIGHER_ORDER, AtenNode, Slot, aten
-from xdlc.converter.session.node import Body, Computed
+from xdlc.converter.session.node import Computed
 from xdlc.converter.values import AnyValue, Value
 
 
@@ -31,22 +31,11 @@ def _operands(node: AtenNode, g: Operators, *names: str) -> list[Value]:
     return operands
 
 
-def _check(node: AtenNode, body: Body, inputs: int, outputs: int) -> None:
-    if len(body.inputs) != inputs or len(body.outputs) < outputs:
-        raise node.invalid(
-            f"a graph has {len(body.inputs)} inputs and {len(body.outputs)} outputs, "
-            f"but needs {inputs} and {outputs}"
-        )
-
-
 @aten("cond", domain=HIGHER_ORDER)
 def _cond(node: AtenNode, g: Operators) -> Sequence[AnyValue]:
     branches = [node.graph("arg1"), node.graph("arg2")]
-    operands = _operands(node, g, "arg3")
-    for branch in branches:
-        _check(node, branch, len(operands), len(node.outputs))
     condition = g("Cast", _operands(node, g, "arg0"), to=9)
-    return apply_if(g, condition, branches, operands, len(node.outputs))
+    return apply_if(node, g, condition, branches, _operands(node, g, "arg3"))
 
 
 @aten("while_loop", domain=HIGHER_ORDER)
@@ -54,13 +43,10 @@ def _while_loop(node: AtenNode, g: Operators) -> Sequence[AnyValue]:
     condition, body = node.graph("arg0"), node.graph("arg1")
     states: list[AnyValue] = list(_operands(node, g, "arg2", "arg3"))
     carried = len(_operands(node, g, "arg2"))
-    for graph in (condition, body):
-        _check(node, graph, len(states), carried if graph is body else 1)
+    check_formals(node, body, len(states), carried)
     whole = copy.copy(body)
     whole.outputs = [*body.outputs[:carried], *body.inputs[carried:]]
-    trips = trip_count(g, condition, whole, states)
-    results = states if trips == 0 else apply_while(g, condition, whole, states, trips)
-    return results[:carried]
+    return apply_while(node, g, condition, whole, states)[:carried]
 
 
 @aten("scan", "map_impl", "map", domain=HIGHER_ORDER)
@@ -69,7 +55,7 @@ def _scan(node: AtenNode, g: Operators) -> Sequence[AnyValue]:
     given = ("arg1", "arg2", "arg3") if node.type == "scan" else ("", "arg1", "arg2")
     states, sequences, shared = (_operands(node, g, name) for name in given)
     body = node.graph("arg0")
-    _check(node, body, len(states) + len(sequences) + len(shared), len(states))
+    check_formals(node, body, len(states) + len(sequences) + len(shared), len(states))
     if not sequences:
         raise node.invalid("the Scan has no sequences to scan")
     outside = [f"{g.builder.node}~shared{index}" for index in range(len(shared))]

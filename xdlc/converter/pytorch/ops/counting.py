@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from xdlc.converter.nhwc.gathering import places as true_places
-from xdlc.converter.nhwc.gathering import unique
-from xdlc.converter.nhwc.scatter import full, scatter_nd
-from xdlc.converter.nhwc.shapes import dims, number, positions, vector
+from xdlc.converter.functions.gathering import places as true_places
+from xdlc.converter.functions.gathering import unique
+from xdlc.converter.functions.scatter import full, scatter_nd
+from xdlc.converter.functions.shapes import dims, number, positions, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops import _shapes as shapes
 from xdlc.converter.pytorch.ops._shapes import Size
@@ -55,11 +55,11 @@ def _unique_consecutive(
         if others:
             same = g("ReduceMin", [g.builder.cast(same, INT32), vector(g, others)], keepdims=0)
         starts = g("Concat", [starts, g("Not", [g.builder.cast(same, BOOL8)])], axis=0)
-    count = g("CumSum", [g.builder.cast(starts, INT64), g.builder.const(np.asarray(0, np.int64))])
-    inverse = g("Sub", [count, number(g, count, 1)])
+    count = g("CumSum", [g.builder.cast(starts, INT64), np.asarray(0, np.int64)])
+    inverse = g("Sub", [count, 1])
     inverse = shapes.reshaped(g, inverse, shapes.sizes_of(g, self)) if dim is None else inverse
     at = shapes.flat(g, true_places(g, starts))
-    ends = g("Concat", [shapes.cut(g, at, 0, 1), vector(g, [size])], axis=0)
+    ends = g("Concat", [shapes.cut(g, at, 0, 1), [size]], axis=0)
     values = g("Compress", [x, starts], axis=axis)
     none = shapes.empty(g, [0], INT64)
     return [values, inverse if return_inverse else none, g("Sub", [ends, at]) if return_counts else none]
@@ -75,7 +75,7 @@ def _bincount(node: AtenNode, g: Operators, self: Value, weights: Value | None, 
     index = positions(g, self)
     most = g("Add", [g("ReduceMax", [index], keepdims=0), shapes.number(g, 1)])
     zero = shapes.expanded(g, number(g, shares, 0), [g("Max", [most, shapes.number(g, minlength)])])
-    return scatter_nd(g, zero, g("Unsqueeze", [index, vector(g, [1])]), shares, "add")
+    return scatter_nd(g, zero, g("Unsqueeze", [index, [1]]), shares, "add")
 
 
 # ------------------------------------------------------------------ repeated elements
@@ -89,7 +89,7 @@ def _repeat_each(node: AtenNode, g: Operators, self: Value, repeats: int, dim: i
     if repeats == 1:
         return x if dim is None else self
     sizes = shapes.sizes_of(g, x)
-    apart = g("Unsqueeze", [x, vector(g, [axis + 1])])
+    apart = g("Unsqueeze", [x, [axis + 1]])
     wide = shapes.expanded(g, apart, shapes.replaced([-1] * apart.rank, axis + 1, repeats))
     return shapes.reshaped(g, wide, shapes.replaced(sizes, axis, shapes.product(g, [sizes[axis], repeats])))
 
@@ -112,7 +112,7 @@ def _sources(node: AtenNode, g: Operators, repeats: Value, output_size: Size | N
         return vector(g, np.repeat(np.arange(given.size), given))
     if not counts.is_dynamic:
         counts = g.builder.cast(counts, INT32)
-    totals = g("CumSum", [counts, g.builder.const(np.asarray(0, np.int64))])
+    totals = g("CumSum", [counts, np.asarray(0, np.int64)])
     length = None if output_size is None else shapes.known(output_size)
     if isinstance(length, int):
         at = g.builder.cast(vector(g, range(length)), totals.dtype)
@@ -120,8 +120,8 @@ def _sources(node: AtenNode, g: Operators, repeats: Value, output_size: Size | N
         whole = g("ReduceSum", [counts], keepdims=0) if length is None else shapes.number(g, length)
         whole = g.builder.cast(whole, totals.dtype)
         at = g("Range", [number(g, totals, 0), whole, number(g, totals, 1)])
-    passed = g("LessOrEqual", [totals, g("Unsqueeze", [at, vector(g, [1])])])
-    return g("ReduceSum", [g.builder.cast(passed, totals.dtype), vector(g, [1])], keepdims=0)
+    passed = g("LessOrEqual", [totals, g("Unsqueeze", [at, [1]])])
+    return g("ReduceSum", [g.builder.cast(passed, totals.dtype), [1]], keepdims=0)
 
 
 @aten("repeat_interleave.self_Tensor", symbolic=["output_size"])

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from xdlc import ir
-from xdlc.converter.nhwc.shapes import dims, reshape, vector
+from xdlc.converter.functions.shapes import dims, reshape
+from xdlc.converter.functions.terms import Number, Term, constant
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops._shapes import Size, number, vector_of
-from xdlc.converter.pytorch.ops._terms import Number, Term, constant, operator, term
+from xdlc.converter.pytorch.ops._terms import operator, term
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.values import Value, check_table
 from xdlc.ir.data import Array
@@ -80,7 +81,7 @@ def points(start: Term, end: Term, steps: int) -> Term:
     g, dtype = start.g, start.value.dtype
     check_table(steps)
     if steps < 2:
-        return start("Expand", vector(g, [steps]))
+        return start("Expand", [steps])
     place = np.arange(steps)
     distance = (end - start) / (steps - 1)
     rising = start + distance * Term(g, g.builder.const(place.astype(dtype.numpy)))

@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from xdlc.converter.nhwc import elementwise as nhwc
+from xdlc.converter.functions import elementwise
+from xdlc.converter.functions.terms import Term, of_one
 from xdlc.converter.operators.dispatch import Operators
-from xdlc.converter.pytorch.ops._terms import Term, formula, formulas, of_one
+from xdlc.converter.pytorch.ops._terms import formula, formulas
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import ANY
 from xdlc.converter.values import Value
@@ -21,7 +22,7 @@ _CASTS = [f"_cast_{name}" for name in ("Byte", "Char", "Double", "Float", "Half"
 
 @aten("_to_copy", "to", "type_as", *_CASTS, layout=ANY, ignores=("dtype", "other", "copy"))
 def _to(node: AtenNode, g: Operators, self: Value) -> Value:
-    return g("Identity", [self]) if self.dtype is node.dtype else nhwc.converted(g, self, node.dtype)
+    return g("Identity", [self]) if self.dtype is node.dtype else elementwise.converted(g, self, node.dtype)
 
 
 _SAME = """
@@ -105,7 +106,7 @@ formulas({
     "frac": lambda x: x - truncated(x),
     "log1p special_log1p": Term.log1p,
     "log10": lambda x: x("Log") * (1 / math.log(10)), "log2": lambda x: x("Log") * (1 / math.log(2)),
-    "rsqrt": lambda x: x.via(nhwc.rsqrt),
+    "rsqrt": lambda x: x.via(elementwise.rsqrt),
     "sgn sign": _sign,
     "sinc special_sinc": _sinc,
     "sinh": _sinh,
@@ -138,7 +139,7 @@ _BIAS, _STEP = 126, 1 << 23
 
 def bits(x: Term, dtype: DType) -> Term:
     """Return the bits of elements as another type of 32 bits."""
-    return Term(x.g, nhwc.bits_as(x.g, x.value, dtype))
+    return Term(x.g, elementwise.bits_as(x.g, x.value, dtype))
 
 
 @formula("frexp", wide=True)

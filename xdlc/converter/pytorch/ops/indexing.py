@@ -1,4 +1,4 @@
-"""Handlers of operators that select elements by position or mask."""
+"""Handlers of elements that are read by position or mask, and of bags of them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xdlc.converter.nhwc.elementwise import one_hot
-from xdlc.converter.nhwc.gathering import places as true_places
-from xdlc.converter.nhwc.shapes import dims, positions, reshape, vector
+from xdlc.converter.functions.elementwise import one_hot, where
+from xdlc.converter.functions.gathering import places as true_places
+from xdlc.converter.functions.scatter import full, segments
+from xdlc.converter.functions.shapes import dims, number, positions, reshape
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops import _shapes as shapes
 from xdlc.converter.pytorch.registry import AtenNode, aten
@@ -116,7 +117,7 @@ def indexed(node: AtenNode, g: Operators, x: Value, indices: Sequence[Value | No
         elif is_mask(index):
             true = g("NonZero", [g.builder.cast(index, BOOL8)])
             for row in range(index.rank):
-                by_axis[axis] = g("Gather", [true, g.builder.const(np.asarray(row))], axis=0)
+                by_axis[axis] = g("Gather", [true, np.asarray(row)], axis=0)
                 axis += 1
         else:
             by_axis[axis] = index
@@ -132,7 +133,7 @@ def indexed(node: AtenNode, g: Operators, x: Value, indices: Sequence[Value | No
         if whole.rank != 1 or any(value.dims != whole.dims for value in values):
             whole = reduce(lambda total, value: g("Add", [total, value]), values)
         values = [value if value is whole else g("Expand", [value, g("Shape", [whole])]) for value in values]
-    columns = [g("Unsqueeze", [value, vector(g, [value.rank])]) for value in values]
+    columns = [g("Unsqueeze", [value, [value.rank]]) for value in values]
     tuples = columns[0] if len(columns) == 1 else g("Concat", columns, axis=values[0].rank)
     return Indices(axes, tuples, axes[0] if axes[-1] - axes[0] == len(axes) - 1 else 0)
 
@@ -191,19 +192,19 @@ def _nonzero_static(node: AtenNode, g: Operators, self: Value, size: int, fill_v
         return g.builder.const(np.full((size, self.rank), fill_value, np.int64))
     check_table(self.size, size)
     held = g.builder.cast(g.builder.cast(shapes.flat(g, self), BOOL8), INT32)
-    count = g("CumSum", [held, g.builder.const(np.asarray(0, np.int64))])
-    before = g("LessOrEqual", [count, g.builder.const(np.arange(size, dtype=np.int32)[:, None])])
-    at = g("ReduceSum", [g.builder.cast(before, INT32), vector(g, [1])], keepdims=0)
+    count = g("CumSum", [held, np.asarray(0, np.int64)])
+    before = g("LessOrEqual", [count, np.arange(size, dtype=np.int32)[:, None]])
+    at = g("ReduceSum", [g.builder.cast(before, INT32), [1]], keepdims=0)
     table = np.stack(np.unravel_index(np.arange(self.size), shape), 1).astype(np.int64)
     table = np.concatenate([table, np.full((1, self.rank), fill_value, np.int64)])
-    return g("Gather", [g.builder.const(table), at], axis=0)
+    return g("Gather", [table, at], axis=0)
 
 
 @aten("nonzero_numpy")
 @aten("where", names={"condition": "self"})
 def _nonzero_numpy(node: AtenNode, g: Operators, self: Value) -> list[Value]:
     found = true_places(g, shapes.rank_one(g, self))
-    return [g("Gather", [found, g.builder.const(np.asarray(axis))], axis=1) for axis in range(self.rank or 1)]
+    return [g("Gather", [found, np.asarray(axis)], axis=1) for axis in range(self.rank or 1)]
 
 
 @aten("one_hot")
@@ -217,3 +218,48 @@ def _one_hot(node: AtenNode, g: Operators, self: Value, num_classes: int) -> Val
         num_classes = int(self.numpy().max()) + 1
     on, off = (g.builder.const(np.asarray(value, np.int64)) for value in (1, 0))
     return one_hot(g, g.builder.cast(self, INT32), num_classes, on, off, -1)
+
+
+_BAGS = ("Sum", "Mean", "Max")
+"""Reductions by the number of their mode."""
+
+
+@aten("embedding_bag", ignores=["scale_grad_by_freq", "sparse"])
+@aten("_embedding_bag", "_embedding_bag_forward_only", ignores=["scale_grad_by_freq", "sparse"])
+def _embedding_bag(
+    node: AtenNode,
+    g: Operators,
+    weight: Value,
+    indices: Value,
+    offsets: Value,
+    mode: int,
+    per_sample_weights: Value | None,
+    include_last_offset: bool,
+    padding_idx: int | None = None,
+) -> list[Value]:
+    """Return the reduced bags; other results are only for training."""
+    if not 0 <= mode < len(_BAGS) or indices.rank != 1 or offsets.rank != 1:
+        raise node.invalid(
+            f"bags of mode {mode} do not support {indices.rank} axes of indices and {offsets.rank} of offsets"
+        )
+    (size,), (given,) = dims(indices), dims(offsets)
+    count, rest = given - int(include_last_offset), dims(weight)[1:]
+    if not size or not count:
+        return [full(g, [count, *rest], 0, weight.dtype)]
+    rows = g("Gather", [weight, positions(g, indices)], axis=0)
+    if per_sample_weights is not None:
+        rows = g("Mul", [rows, reshape(g, g.builder.cast(per_sample_weights, rows.dtype), [size, 1])])
+    is_padded = padding_idx is not None and padding_idx >= 0
+    width = size // count
+    starts = offsets.numpy()[:count].tolist() if offsets.is_static and width and not is_padded else []
+    if starts == list(range(0, size, width or 1)):
+        apart = reshape(g, rows, [count, width, *rest])
+        return [g(f"Reduce{_BAGS[mode]}", [apart, [1]], keepdims=0)]
+    places, begins = (g.builder.cast(each, INT32) for each in (indices, offsets))
+    at = g.builder.const(np.arange(size, dtype=np.int32)[:, None])
+    begun = g("LessOrEqual", [shapes.cut(g, begins, 0, 0, count), at])
+    passed = g("ReduceSum", [g.builder.cast(begun, INT32), [1]], keepdims=0)
+    bags = g("Sub", [passed, 1])
+    if is_padded:
+        bags = where(g, g("Equal", [places, padding_idx or 0]), number(g, bags, -1), bags)
+    return [segments(g, rows, bags, count, _BAGS[mode], empty=0.0 if _BAGS[mode] == "Max" else None)]

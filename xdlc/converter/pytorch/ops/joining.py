@@ -8,10 +8,10 @@ from itertools import combinations, combinations_with_replacement
 
 import numpy as np
 
-from xdlc.converter.nhwc.gathering import stack
-from xdlc.converter.nhwc.scatter import full
-from xdlc.converter.nhwc.shapes import dims, number, vector
-from xdlc.converter.nhwc.slicing import reversed_axes, rolled
+from xdlc.converter.functions.gathering import stack
+from xdlc.converter.functions.scatter import full
+from xdlc.converter.functions.shapes import dims, number, vector
+from xdlc.converter.functions.slicing import reversed_axes, rolled
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops import _shapes as shapes
 from xdlc.converter.pytorch.ops._shapes import Size, operand
@@ -138,7 +138,7 @@ def _combinations(node: AtenNode, g: Operators, self: Value, r: int, with_replac
     places = list(choose(range(size), r))
     if not r or not places:
         return shapes.empty(g, [0, r] if r else [0], self.dtype)
-    return g("Gather", [self, g.builder.const(np.asarray(places, np.int64))], axis=0)
+    return g("Gather", [self, np.asarray(places, np.int64)], axis=0)
 
 
 # ------------------------------------------------------------------ repeated and turned round
@@ -234,7 +234,7 @@ def _padded(
         if min(pad) < 0 and mode in ("reflect", "replicate"):
             return _continued(g, x, axes, before, after, mode)
     fill = number(g, x, value) if value and mode == "constant" else None
-    return g("Pad", [x, vector(g, [*before, *after]), fill, vector(g, axes)], mode=_MODES[mode])
+    return g("Pad", [x, [*before, *after], fill, vector(g, axes)], mode=_MODES[mode])
 
 
 def _continued(

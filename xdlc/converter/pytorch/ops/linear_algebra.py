@@ -8,8 +8,8 @@ import math
 
 import numpy as np
 
-from xdlc.converter.nhwc.products import swapped
-from xdlc.converter.nhwc.shapes import dims, number, positions, reshape, vector
+from xdlc.converter.functions.products import swapped
+from xdlc.converter.functions.shapes import dims, number, positions, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.values import Value, check_table
@@ -39,15 +39,15 @@ def _sizes(x: Value) -> tuple[int, int]:
 
 def _block(g: Operators, x: Value, rows: tuple[int, int], columns: tuple[int, int]) -> Value:
     starts, ends = zip(rows, columns, strict=True)
-    return g("Slice", [x, vector(g, starts), vector(g, ends), vector(g, [-2, -1])])
+    return g("Slice", [x, vector(g, starts), vector(g, ends), [-2, -1]])
 
 
 def _first(g: Operators, flags: Value) -> Value:
     """Return the 1-based position of the first true flag per row, int32; 0 for none."""
     held, axis = g.builder.cast(flags, INT32), flags.rank - 1
     place = g.builder.cast(g("ArgMax", [held], axis=axis, keepdims=0), INT32)
-    some = g("ReduceMax", [held, vector(g, [axis])], keepdims=0)
-    return g("Mul", [g("Add", [place, number(g, place, 1)]), some])
+    some = g("ReduceMax", [held, [axis]], keepdims=0)
+    return g("Mul", [g("Add", [place, 1]), some])
 
 
 def _joined(g: Operators, parts: list[Value], axis: int) -> Value:
@@ -61,7 +61,7 @@ def _grid(x: Value) -> tuple[Array, Array]:
 
 
 def _chosen(g: Operators, mask: Array, yes: Value, no: Value) -> Value:
-    return g("Where", [g.builder.const(mask), yes, no])
+    return g("Where", [mask, yes, no])
 
 
 def _triangle(g: Operators, x: Value, *, upper: bool, unit: bool = False) -> Value:
@@ -89,11 +89,11 @@ def _lu(g: Operators, x: Value) -> tuple[Value, Value]:
     for step in range(min(rows, columns)):
         column = g("Abs", [_block(g, x, (step, rows), (step, step + 1))])
         best = g("ArgMax", [column], axis=x.rank - 2, keepdims=0)
-        pivots.append(g("Add", [best, number(g, best, step)]))
-        moved = g("Unsqueeze", [_exchanged(g, rows, step, pivots[-1]), vector(g, [-1])])
+        pivots.append(g("Add", [best, step]))
+        moved = g("Unsqueeze", [_exchanged(g, rows, step, pivots[-1]), [-1]])
         x = g("GatherElements", [x, g("Expand", [moved, vector(g, x.shape)])], axis=x.rank - 2)
         divisor = _block(g, x, (step, step + 1), (step, step + 1))
-        divisor = g("Where", [g("Equal", [divisor, number(g, x, 0)]), number(g, x, 1), divisor])
+        divisor = g("Where", [g("Equal", [divisor, 0]), 1, divisor])
         factor = g("Div", [_block(g, x, (0, rows), (step, step + 1)), divisor])
         rest = g("Sub", [x, g("Mul", [factor, _block(g, x, (step, step + 1), (0, columns))])])
         rest = _chosen(g, (place > step) & (across > step), rest, x)
@@ -113,10 +113,10 @@ def _permutation(g: Operators, pivots: Value, like: Value) -> Value:
     rows = like.shape[-2]
     order = g.builder.const(np.broadcast_to(np.arange(rows), (*pivots.shape[:-1], rows)).copy())
     for step in range(pivots.shape[-1]):
-        pivot = g("Gather", [pivots, vector(g, [step])], axis=pivots.rank - 1)
+        pivot = g("Gather", [pivots, [step]], axis=pivots.rank - 1)
         order = g("GatherElements", [order, _exchanged(g, rows, step, pivot)], axis=order.rank - 1)
     places = g.builder.const(np.arange(rows)[:, None])
-    return g.builder.cast(g("Equal", [places, g("Unsqueeze", [order, vector(g, [-2])])]), like.dtype)
+    return g.builder.cast(g("Equal", [places, g("Unsqueeze", [order, [-2]])]), like.dtype)
 
 
 def _unpacked(g: Operators, packed: Value) -> list[Value]:
@@ -129,7 +129,7 @@ def _unpacked(g: Operators, packed: Value) -> list[Value]:
 
 def _singular(g: Operators, packed: Value) -> Value:
     """Return the index of the first pivot that is 0."""
-    return _first(g, g("Equal", [_diagonal(g, packed), number(g, packed, 0)]))
+    return _first(g, g("Equal", [_diagonal(g, packed), 0]))
 
 
 @aten("linalg_lu")
@@ -143,7 +143,7 @@ def _linalg_lu(node: AtenNode, g: Operators, A: Value) -> list[Value]:
 )
 def _lu_factor(node: AtenNode, g: Operators, A: Value) -> list[Value]:
     packed, pivots = _lu(g, A)
-    counted = g.builder.cast(g("Add", [pivots, number(g, pivots, 1)]), INT32)
+    counted = g.builder.cast(g("Add", [pivots, 1]), INT32)
     return [packed, counted, _singular(g, packed)]
 
 
@@ -151,7 +151,7 @@ def _lu_factor(node: AtenNode, g: Operators, A: Value) -> list[Value]:
 def _lu_unpack(node: AtenNode, g: Operators, LU_data: Value, LU_pivots: Value) -> list[Value]:
     _sizes(LU_data)
     pivots = positions(g, LU_pivots)
-    return [_permutation(g, g("Sub", [pivots, number(g, pivots, 1)]), LU_data), *_unpacked(g, LU_data)]
+    return [_permutation(g, g("Sub", [pivots, 1]), LU_data), *_unpacked(g, LU_data)]
 
 
 @aten("linalg_lu_solve", "lu_solve", names={"self": "B", "LU_data": "LU", "LU_pivots": "pivots"})
@@ -175,7 +175,7 @@ def _det(node: AtenNode, g: Operators, A: Value) -> Value:
 def _sign_and_log(g: Operators, x: Value) -> tuple[Value, Value]:
     packed, pivots = _lu(g, x)
     diagonal, axis = _diagonal(g, packed), vector(g, [-1])
-    stayed = g("Equal", [pivots, vector(g, range(pivots.shape[-1]))])
+    stayed = g("Equal", [pivots, range(pivots.shape[-1])])
     signs = g("Where", [stayed, number(g, x, 1), number(g, x, -1)])
     sign = g("ReduceProd", [g("Mul", [g("Sign", [diagonal]), signs]), axis], keepdims=0)
     return sign, g("ReduceSum", [g("Log", [g("Abs", [diagonal])]), axis], keepdims=0)
@@ -189,7 +189,7 @@ def _slogdet(node: AtenNode, g: Operators, A: Value) -> list[Value]:
 @aten("logdet")
 def _logdet(node: AtenNode, g: Operators, self: Value) -> Value:
     sign, logs = _sign_and_log(g, self)
-    return g("Where", [g("Less", [sign, number(g, sign, 0)]), number(g, logs, math.nan), logs])
+    return g("Where", [g("Less", [sign, 0]), math.nan, logs])
 
 
 # ---------------------------------------------------------------------------------------------- inverses
@@ -211,9 +211,9 @@ def _times(g: Operators, inverse: Value, right: Value, *, left: bool) -> Value:
 @aten("linalg_solve", "linalg_solve_ex", ignores=("check_errors",))
 def _solve(node: AtenNode, g: Operators, A: Value, B: Value, left: bool) -> list[Value]:
     is_vector = B.rank == 1 or (A.rank - 1 == B.rank and dims(A)[:-1] == dims(B))
-    right = g("Unsqueeze", [B, vector(g, [-1])]) if is_vector else B
+    right = g("Unsqueeze", [B, [-1]]) if is_vector else B
     made = _times(g, _inverted(g, A), right, left=left or is_vector)
-    made = g("Squeeze", [made, vector(g, [-1])]) if is_vector else made
+    made = g("Squeeze", [made, [-1]]) if is_vector else made
     return [made, *([_singular(g, _lu(g, A)[0])] if _is_read(node, g) else [])]
 
 
@@ -236,7 +236,7 @@ def _triangular_solve(
     """Return the solution, and the matrices broadcast to all right-hand sides."""
     inverse = _inverted(g, _triangle(g, A, upper=upper, unit=unitriangular))
     made = _times(g, swapped(g, inverse) if transpose else inverse, self, left=True)
-    return [made, g("Expand", [A, vector(g, [*dims(made)[:-2], *dims(A)[-2:]])])]
+    return [made, g("Expand", [A, [*dims(made)[:-2], *dims(A)[-2:]]])]
 
 
 @aten("linalg_tensorinv")
@@ -254,12 +254,12 @@ def _cholesky(node: AtenNode, g: Operators, self: Value, upper: bool) -> list[Va
     columns, squares = [], []
     for step in range(size):
         square = _block(g, x, (step, step + 1), (step, step + 1))
-        squares.append(g("Squeeze", [square, vector(g, [-1])]))
+        squares.append(g("Squeeze", [square, [-1]]))
         column = g("Div", [_block(g, x, (0, size), (step, step + 1)), g("Sqrt", [square])])
         columns.append(_chosen(g, np.arange(size)[:, None] >= step, column, number(g, x, 0)))
         x = g("Sub", [x, g("MatMul", [columns[-1], swapped(g, columns[-1])])])
     made, found = _joined(g, columns, -1), _joined(g, squares, -1)
-    bad = g("Not", [g("Greater", [found, number(g, found, 0)])])
+    bad = g("Not", [g("Greater", [found, 0])])
     return [swapped(g, made) if upper else made, _first(g, bad)]
 
 
@@ -285,7 +285,7 @@ def _reflections(g: Operators, x: Value) -> tuple[Value, Value]:
         column = _block(g, x, (0, rows), (step, step + 1))
         alpha = _block(g, column, (step, step + 1), (0, 1))
         tail = _chosen(g, place > step, column, zero)
-        rest = g("ReduceSum", [g("Mul", [tail, tail]), vector(g, [-2])], keepdims=1)
+        rest = g("ReduceSum", [g("Mul", [tail, tail]), [-2]], keepdims=1)
         size = g("Sqrt", [g("Add", [g("Mul", [alpha, alpha]), rest])])
         none = g("Equal", [rest, zero])
         beta = g("Where", [g("Less", [alpha, zero]), size, g("Neg", [size])])
@@ -298,7 +298,7 @@ def _reflections(g: Operators, x: Value) -> tuple[Value, Value]:
         head = _chosen(g, place > step, tail, head)
         rest = _chosen(g, across > step, g("Sub", [x, g("Mul", [reflector, share])]), x)
         x = _chosen(g, across == step, head, rest)
-        factors.append(g("Squeeze", [factor, vector(g, [-1])]))
+        factors.append(g("Squeeze", [factor, [-1]]))
     return x, _joined(g, factors, -1)
 
 
@@ -309,9 +309,9 @@ def _reflected(g: Operators, vectors: Value, factors: Value, x: Value, *, transp
     count = dims(factors)[-1]
     for step in range(count) if transpose else reversed(range(count)):
         column = _block(g, lower, (0, rows), (step, step + 1))
-        factor = g("Gather", [factors, vector(g, [step])], axis=factors.rank - 1)
+        factor = g("Gather", [factors, [step]], axis=factors.rank - 1)
         share = g("MatMul", [swapped(g, column), x])
-        x = g("Sub", [x, g("Mul", [column, g("Mul", [share, g("Unsqueeze", [factor, vector(g, [-1])])])])])
+        x = g("Sub", [x, g("Mul", [column, g("Mul", [share, g("Unsqueeze", [factor, [-1]])])])])
     return x
 
 

@@ -1,4 +1,4 @@
-"""Handlers of losses."""
+"""Handlers of distances and losses."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import math
 
 import numpy as np
 
-from xdlc.converter.nhwc import elementwise
-from xdlc.converter.nhwc.shapes import dims, reshape, vector
-from xdlc.converter.pytorch.ops._terms import Term, formula, formulas
-from xdlc.converter.pytorch.ops.distances import distance
-from xdlc.converter.pytorch.ops.reductions import over
+from xdlc.converter.functions import elementwise
+from xdlc.converter.functions.shapes import axis_of, dims, reshape, vector
+from xdlc.converter.functions.terms import Term
+from xdlc.converter.pytorch.ops._terms import formula, formulas
+from xdlc.converter.pytorch.ops.reductions import norm, over
 from xdlc.converter.session.node import CONTRADICTION
 from xdlc.converter.session.ordering import SOURCE
-from xdlc.converter.values import Value
+from xdlc.converter.values import Value, check_table
 from xdlc.errors import ModelError
 from xdlc.ir.dtype import INT64
 
@@ -167,7 +167,7 @@ def _picked(
     g, place = scores.g, Term(scores.g, target).to(INT64)
     kept = place.differs(ignored)
     place = kept.where(place, 0)
-    found = scores("GatherElements", place.raised(axis), axis=axis)("Squeeze", vector(g, [axis]))
+    found = scores("GatherElements", place.raised(axis), axis=axis)("Squeeze", [axis])
     weights = kept.to(scores.value.dtype)
     if weight is not None:
         weights = weights * Term(g, g("Gather", [weight, place.value], axis=0))
@@ -205,7 +205,7 @@ def _multilabel_margin(self: Term, target: Value, reduction: int) -> list[Term]:
     x, place = (x, place) if x.value.rank else (x.flat(), place.flat())
     axis, count = x.value.rank - 1, dims(x.value, [-1])[0]
     g.builder.check_table(*dims(x.value), count)
-    listed = (place < 0).to(INT64)("CumSum", g.builder.const(np.asarray(axis))).same(0)
+    listed = (place < 0).to(INT64)("CumSum", np.asarray(axis)).same(0)
     hits = listed.where(place, -1).raised(-1).same(vector(g, range(count)))  # [..., list, class]
     is_own = over(hits, "Any", axis)
     own = x("GatherElements", listed.where(place, 0), axis=axis)
@@ -213,3 +213,56 @@ def _multilabel_margin(self: Term, target: Value, reduction: int) -> list[Term]:
     counts = listed.raised(-1) & ~is_own.raised(-2)
     loss = over(counts.where(above, 0), "Sum", [-2, -1]) / count
     return [_result(loss, reduction), is_own.to(x.value.dtype)]
+
+
+def distance(x: Term, y: Term, order: float, epsilon: float = 0.0, keep: bool = False) -> Term:
+    """Return the norm of x - y + ``epsilon`` along the last axis."""
+    return norm(x - y + epsilon if epsilon else x - y, order, -1, keep)
+
+
+@formula("cosine_similarity", layout=SOURCE)
+def _cosine_similarity(x1: Term, x2: Term, dim: int, eps: float) -> Term:
+    rank = max(x1.value.rank, x2.value.rank)
+    if not rank:
+        return (x1 / abs(x1).most(eps)) * (x2 / abs(x2).most(eps))
+    axis = axis_of(dim, rank)
+    parts = []
+    for x, y in ((x1, x2), (x2, x1)):
+        for _ in range(rank - x.value.rank):
+            x = x.raised(0)
+        length = norm(x, 2, axis, keep=True)
+        if dims(x.value, [axis]) == (1,) and y.value.rank >= rank - axis:  # repeated along the axis
+            length = length * math.sqrt(dims(y.value, [axis - rank])[0])
+        parts.append(x / length.most(eps))
+    return over(parts[0] * parts[1], "Sum", axis)
+
+
+@formula("pairwise_distance", layout=SOURCE)
+def _pairwise(x1: Term, x2: Term, p: float, eps: float, keepdim: bool) -> Term:
+    return distance(x1, x2, p, eps, keepdim)
+
+
+@formula("cdist", "_cdist_forward", "_euclidean_dist", layout=SOURCE, ignores=("compute_mode",))
+def _cdist(x1: Term, x2: Term, p: float = 2.0) -> Term:
+    """Subtract every row of one matrix from every row of another."""
+    if min(x1.value.rank, x2.value.rank) < 2:
+        raise ModelError(
+            f"distances need tensors of rank 2 or more, but these have rank {x1.value.rank} and "
+            f"{x2.value.rank}",
+            fix=CONTRADICTION,
+        )
+    return distance(x1.raised(-2), x2.raised(-3), p)
+
+
+@formula("pdist", "_pdist_forward", layout=SOURCE)
+def _pdist(self: Term, p: float) -> Term:
+    """Return the distances of each row from the rows after it."""
+    if self.value.rank != 2:
+        raise ModelError(
+            f"distances of rows need a tensor of rank 2, but this has rank {self.value.rank}",
+            fix=CONTRADICTION,
+        )
+    count = dims(self.value, [0])[0]
+    check_table(count, count)
+    first, second = (self("Gather", vector(self.g, places), axis=0) for places in np.triu_indices(count, 1))
+    return distance(first, second, p)

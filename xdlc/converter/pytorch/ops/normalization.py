@@ -1,18 +1,22 @@
-"""Handlers of normalizations."""
+"""Handlers of normalizations and softmaxes."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from xdlc.converter.nhwc.shapes import dims, number, reshape, vector
+from xdlc.converter.functions.normalization import softmax
+from xdlc.converter.functions.shapes import axis_of, cast, dims, reshape, vector
+from xdlc.converter.functions.terms import Term
 from xdlc.converter.operators.dispatch import Operators
-from xdlc.converter.pytorch.ops._terms import Term
+from xdlc.converter.pytorch.ops._shapes import operand
 from xdlc.converter.pytorch.ops.reductions import norm
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import CHANNEL_LAST
 from xdlc.converter.values import Value
+from xdlc.ir.dtype import BOOL8
 
 
 def _filled(g: Operators, x: Value, shape: Sequence[int], given: Value | None, fill: float) -> Value:
@@ -69,7 +73,7 @@ def _batch_norm(
         centred = g("Sub", [x, mean])
         mean = reshape(g, mean, shape)
         var = reshape(g, g("ReduceMean", [g("Mul", [centred, centred]), axes], keepdims=1), shape)
-        more = [mean, g("Reciprocal", [g("Sqrt", [g("Add", [var, number(g, var, eps)])])])]
+        more = [mean, g("Reciprocal", [g("Sqrt", [g("Add", [var, eps])])])]
     if mean is None or var is None:
         raise node.invalid("the operator has no running statistics and no statistics of the batch")
     statistics = (g.builder.cast(each, x.dtype) for each in (mean, var))
@@ -93,10 +97,10 @@ def _instance_norm(
     if not use_input_stats:
         return _batch_norm(node, g, input, weight, bias, eps, running_mean, running_var)[0]
     _check_mode(node, running_mean)
-    x = input if input.rank != 3 else g("Unsqueeze", [input, vector(g, [2])])
+    x = input if input.rank != 3 else g("Unsqueeze", [input, [2]])
     # torch divides by nothing where both the variance and eps are 0
     normal = g("InstanceNormalization", [x, *_affine(g, input, weight, bias)], epsilon=eps or 1e-30)
-    return normal if input.rank != 3 else g("Squeeze", [normal, vector(g, [2])])
+    return normal if input.rank != 3 else g("Squeeze", [normal, [2]])
 
 
 # ---------------------------------------------------------------------------------------------- features
@@ -172,3 +176,54 @@ def _weight_norm(node: AtenNode, operators: Operators, v: Value, g: Value, dim: 
     if dims(g) != dims(length):
         raise node.invalid(f"lengths {list(dims(g))} do not fit norms {list(dims(length))}")
     return [operators("Mul", [v, operators("Div", [g, length])]), length]
+
+
+_SOFTMAX = ("softmax", "_softmax", "special_softmax", "log_softmax", "_log_softmax", "special_log_softmax")
+
+
+@aten(*_SOFTMAX, ignores=("half_to_float", "dtype"))
+def _softmax(node: AtenNode, g: Operators, self: Value, dim: int) -> Value:
+    x, log = operand(node, g, self), "log_" in node.type
+    if not x.rank:
+        return reshape(g, softmax(g, reshape(g, x, (1,)), log=log), ())
+    return softmax(g, x, log=log, axis=axis_of(dim, x.rank))
+
+
+@aten("_safe_softmax", ignores=("dtype",))
+def _safe_softmax(node: AtenNode, g: Operators, self: Value, dim: int) -> Value:
+    x = operand(node, g, self)
+    if not x.rank:
+        return _softmax(node, g, self, dim)
+    axis = axis_of(dim, x.rank)
+    finite = g("Max", [x, float(x.dtype.float_info.min)])
+    return g("Mul", [softmax(g, finite, axis=axis), alive(g, x, axis)])
+
+
+def alive(g: Operators, scores: Value, axis: int) -> Value:
+    """Return 0 where all along an axis are -inf, else 1."""
+    most = g("ReduceMax", [scores, [axis]], keepdims=1)
+    return cast(g, g("Greater", [most, -math.inf]), scores.dtype)
+
+
+@aten("_masked_softmax")
+def _masked(
+    node: AtenNode, g: Operators, self: Value, mask: Value, dim: int | None, mask_type: int | None
+) -> Value:
+    return masked_softmax(g, self, mask, axis_of(-1 if dim is None else dim, self.rank), mask_type)
+
+
+def masked_softmax(g: Operators, x: Value, mask: Value | None, axis: int, kind: int | None) -> Value:
+    """Return a softmax that excludes masked elements.
+
+    Args:
+        x: Scores, [N, heads, L, S] where the mask is of kind 0 or 1.
+        mask: True for what is hidden; None for no mask.
+        axis: Axis of the softmax.
+        kind: 0 for a mask [L, S], 1 for [N, S], else it has the shape of the scores.
+    """
+    if mask is None:
+        return softmax(g, x, axis=axis)
+    mask = cast(g, mask, BOOL8)
+    if kind == 1 and mask.rank == 2:
+        mask = g("Unsqueeze", [mask, [1, 2]])
+    return softmax(g, g("Where", [mask, -math.inf, x]), axis=axis)

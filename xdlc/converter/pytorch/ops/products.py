@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xdlc.converter.nhwc.products import fully_connected, swapped
-from xdlc.converter.nhwc.shapes import axis_of, dims, number, permuted, reshape, vector
+from xdlc.converter.functions.products import fully_connected, swapped
+from xdlc.converter.functions.shapes import axis_of, dims, permuted, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops._shapes import operand
 from xdlc.converter.pytorch.registry import AtenNode, aten
@@ -55,11 +55,11 @@ def _matmul(node: AtenNode, g: Operators, self: Value, other: Value) -> Value:
 def _plus(g: Operators, product: Value, alpha: Number, addend: Value, beta: Number) -> Value:
     """Return alpha * product + beta * addend; with beta 0 the addend is ignored."""
     if alpha != 1:
-        product = g("Mul", [product, number(g, product, alpha)])
+        product = g("Mul", [product, alpha])
     if not beta:
         return product
     if beta != 1:
-        addend = g("Mul", [addend, number(g, addend, beta)])
+        addend = g("Mul", [addend, beta])
     return g("Add", [product, addend])
 
 
@@ -92,12 +92,12 @@ def _plus_product(
     bias, x, y = (operand(node, g, each) for each in (self, left, right))
     product = _outer_product(g, x, y) if node.type == "addr" else g("MatMul", [x, y])
     if node.type.startswith("addbmm"):
-        product = g("ReduceSum", [product, vector(g, [0])], keepdims=0)
+        product = g("ReduceSum", [product, [0]], keepdims=0)
     return _plus(g, product, alpha, bias, beta)
 
 
 def _outer_product(g: Operators, x: Value, y: Value) -> Value:
-    return g("Mul", [g("Unsqueeze", [x, vector(g, [1])]), g("Unsqueeze", [y, vector(g, [0])])])
+    return g("Mul", [g("Unsqueeze", [x, [1]]), g("Unsqueeze", [y, [0]])])
 
 
 @aten("outer", "ger")
@@ -131,9 +131,9 @@ def _tensordot(
         raise node.invalid(f"axes {left} of shape {list(x.shape)} do not fit axes {right} of {list(y.shape)}")
     for at, to in zip(left, right, strict=True):  # an axis of size 1 is repeated
         if x.shape[at] != y.shape[to] and x.shape[at] == 1:
-            y = g("ReduceSum", [y, vector(g, [to])], keepdims=1)
+            y = g("ReduceSum", [y, [to]], keepdims=1)
         elif x.shape[at] != y.shape[to] and y.shape[to] == 1:
-            x = g("ReduceSum", [x, vector(g, [at])], keepdims=1)
+            x = g("ReduceSum", [x, [at]], keepdims=1)
     rows = [axis for axis in range(x.rank) if axis not in left]
     columns = [axis for axis in range(y.rank) if axis not in right]
     shape = [*(dims(x)[axis] for axis in rows), *(dims(y)[axis] for axis in columns)]
@@ -162,7 +162,7 @@ def _cross(node: AtenNode, g: Operators, self: Value, other: Value, dim: int | N
     x, y = (reshape(g, each, (1,) * (rank - each.rank) + each.shape) for each in (x, y))
 
     def turned(value: Value, by: int) -> Value:
-        return g("Gather", [value, vector(g, [(place + by) % 3 for place in range(3)])], axis=axis)
+        return g("Gather", [value, [(place + by) % 3 for place in range(3)]], axis=axis)
 
     return g("Sub", [g("Mul", [turned(x, 1), turned(y, 2)]), g("Mul", [turned(x, 2), turned(y, 1)])])
 
@@ -170,7 +170,7 @@ def _cross(node: AtenNode, g: Operators, self: Value, other: Value, dim: int | N
 @aten("linalg_vecdot")
 def _vecdot(node: AtenNode, g: Operators, x: Value, y: Value, dim: int) -> Value:
     product = g("Mul", [operand(node, g, x), operand(node, g, y)])
-    return g("ReduceSum", [product, vector(g, [axis_of(dim, product.rank)])], keepdims=0)
+    return g("ReduceSum", [product, [axis_of(dim, product.rank)]], keepdims=0)
 
 
 @aten("chain_matmul", "linalg_multi_dot", names={"matrices": "tensors"})
@@ -193,7 +193,7 @@ def _matrix_power(node: AtenNode, g: Operators, self: Value, n: int) -> Value:
         return product
     check_table(*dims(self)[-1:] * 2)
     eye = np.eye(dims(self)[-1], dtype=self.dtype.numpy)
-    return g("Expand", [g.builder.const(eye), vector(g, self.shape)])
+    return g("Expand", [eye, vector(g, self.shape)])
 
 
 @aten("bilinear")
@@ -204,7 +204,7 @@ def _bilinear(
     rows = input1.size // first if first else 0
     x, y = reshape(g, input1, (1, rows, first)), reshape(g, input2, (1, rows, second))
     mixed = g("Mul", [g("MatMul", [x, weight]), y])  # [units, rows, second]
-    made = permuted(g, g("ReduceSum", [mixed, vector(g, [2])], keepdims=0), (1, 0))
+    made = permuted(g, g("ReduceSum", [mixed, [2]], keepdims=0), (1, 0))
     made = made if bias is None else g("Add", [made, bias])
     return reshape(g, made, (*lead, units))
 
@@ -244,13 +244,13 @@ def _grouped_mm(node: AtenNode, g: Operators, self: Value, mat2: Value, offs: Va
 def _gathered(g: Operators, rows: Value, weights: Value, before: Value) -> Value:
     """Return the product of each row with the weights of its group, gathered."""
     groups = weights.shape[0]
-    after = g("Sub", [g.builder.const(np.int32(groups)), _total(g, g.builder.cast(before, INT32))])
-    group = g("Min", [after, g.builder.const(np.int32(groups - 1))])
-    product = g("MatMul", [g("Unsqueeze", [rows, vector(g, [1])]), g("Gather", [weights, group], axis=0)])
-    is_inside = g("Less", [after, g.builder.const(np.int32(groups))])
+    after = g("Sub", [np.int32(groups), _total(g, g.builder.cast(before, INT32))])
+    group = g("Min", [after, np.int32(groups - 1)])
+    product = g("MatMul", [g("Unsqueeze", [rows, [1]]), g("Gather", [weights, group], axis=0)])
+    is_inside = g("Less", [after, np.int32(groups)])
     inside = reshape(g, g.builder.cast(is_inside, rows.dtype), (rows.shape[0], 1))
     return g("Mul", [reshape(g, product, (rows.shape[0], weights.shape[2])), inside])
 
 
 def _total(g: Operators, x: Value) -> Value:
-    return g("ReduceSum", [x, vector(g, [1])], keepdims=0)
+    return g("ReduceSum", [x, [1]], keepdims=0)

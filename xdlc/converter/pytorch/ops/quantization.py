@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xdlc.converter.nhwc.elementwise import clipped
-from xdlc.converter.nhwc.shapes import axis_of, cast, reshape
+from xdlc.converter.functions.elementwise import clipped
+from xdlc.converter.functions.shapes import axis_of, cast, reshape
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops._grids import PT2E, Grid, affine, affine_grid, real, stored
 from xdlc.converter.pytorch.registry import AtenNode, aten

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xdlc.converter.nhwc.elementwise import clipped
-from xdlc.converter.nhwc.reduce import reduced
-from xdlc.converter.nhwc.shapes import cast, dims, number, reshape
+from xdlc.converter.functions.elementwise import clipped
+from xdlc.converter.functions.reduce import reduced
+from xdlc.converter.functions.shapes import cast, dims, number, reshape
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops._grids import PT2E, affine, affine_grid, split
 from xdlc.converter.pytorch.registry import AtenNode, aten

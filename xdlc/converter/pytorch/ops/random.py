@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from xdlc.converter.nhwc.shapes import dims, reshape, vector
+from xdlc.converter.functions.shapes import dims, reshape
+from xdlc.converter.functions.terms import Number, Term
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.operators.random_inputs import draw_outside
-from xdlc.converter.pytorch.ops._terms import Number, Term, operator, term
+from xdlc.converter.pytorch.ops._terms import operator, term
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import ANY
 from xdlc.converter.values import Value
@@ -71,7 +72,7 @@ def _randint(
 def _randperm(node: AtenNode, g: Operators, n: int) -> Value:
     """Return a permutation: the order of uniform random numbers."""
     numbers = drawn(node, g, [n]).value
-    return g.apply("TopK", [numbers, vector(g, [n])], {"axis": 0, "largest": 0, "sorted": 1}, 2)[1]
+    return g.apply("TopK", [numbers, [n]], {"axis": 0, "largest": 0, "sorted": 1}, 2)[1]
 
 
 @aten("uniform", names={"from": "low", "to": "high"})

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from xdlc.converter.nhwc.reduce import accumulated, reduced
-from xdlc.converter.nhwc.shapes import axis_of, dims, reshape, vector
+from xdlc.converter.functions.reduce import accumulated, reduced
+from xdlc.converter.functions.shapes import axis_of, dims, reshape, vector
+from xdlc.converter.functions.terms import Term
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops._shapes import contradiction
-from xdlc.converter.pytorch.ops._terms import Term, formula, operator, term
+from xdlc.converter.pytorch.ops._terms import formula, operator, term
 from xdlc.converter.pytorch.ops.arithmetic import logaddexp
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.ordering import ANY

@@ -1,38 +1,31 @@
-"""Handlers of resized images and sampled grids."""
+"""Handlers of resized images, sampled grids and shuffled pixels."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from xdlc.converter.nhwc.shapes import dims, positions, reshape, vector
+from xdlc.converter.functions.gathering import shuffled
+from xdlc.converter.functions.resampling import mixed, nearest_at, resize
+from xdlc.converter.functions.shapes import dims, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
-from xdlc.converter.pytorch.ops._shapes import mixed
+from xdlc.converter.pytorch.ops._shapes import Size, numbers, vector_of
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.session.node import bind_dims
-from xdlc.converter.session.ordering import CHANNEL_LAST
+from xdlc.converter.session.ordering import ANY, CHANNEL_LAST
 from xdlc.converter.values import Value, check_table
 from xdlc.ir.data import Array
+from xdlc.opdefs import sampling
 
-Sizes = Sequence["int | Value"]
 Factors = Sequence[float | None]
 
 
-def _sizes(
-    node: AtenNode, g: Operators, x: Value, output_size: Sizes | None, factors: Factors
-) -> list[int] | Value:
+def _sizes(node: AtenNode, x: Value, output_size: Sequence[Size] | None, factors: Factors) -> Sequence[Size]:
     """Return the new spatial sizes: as stated, or the old ones times factors."""
     if output_size:
-        if any(isinstance(size, Value) for size in output_size):
-            parts = [
-                reshape(g, positions(g, size), (1,)) if isinstance(size, Value) else vector(g, [size])
-                for size in output_size
-            ]
-            return g("Concat", parts, axis=0) if len(parts) > 1 else parts[0]
-        return [int(size) for size in output_size if not isinstance(size, Value)]
+        return output_size
     known = [factor for factor in factors if factor is not None]
     if len(known) != x.rank - 2:
         raise node.invalid("the operator has neither sizes nor scales")
@@ -50,7 +43,7 @@ def _resized(
     node: AtenNode,
     g: Operators,
     x: Value,
-    output_size: Sizes | None,
+    output_size: Sequence[Size] | None,
     factors: Factors,
     *,
     align: bool,
@@ -73,99 +66,63 @@ def _resized(
     if mode != "nearest" and not x.dtype.is_float:
         raise node.problem(f"xdlc does not support {mode} interpolation of {x.dtype}", "use float values")
     scales = [*factors, *[None] * (count - len(factors))]
-    output_sizes = _sizes(node, g, x, output_size, scales)
-    attributes: dict[str, Any] = {"mode": mode, "axes": list(range(2, x.rank))}
-    attributes["coordinate_transformation_mode"] = "align_corners" if align else "half_pixel"
-    if mode == "nearest":
-        attributes["nearest_mode"] = "round_prefer_ceil" if exact else "floor"
-        if not exact:
-            attributes["coordinate_transformation_mode"] = "asymmetric"
-    elif mode == "cubic":
-        attributes["cubic_coeff_a"] = -0.75
-    is_open = isinstance(output_sizes, Value) or None in (x.dims or (None,) * 3)[2:]
+    output_sizes = _sizes(node, x, output_size, scales)
+    transform = sampling.transform_of(align, mode != "nearest" or exact)
+    attributes = {"cubic_coeff_a": sampling.CUBIC} if mode == "cubic" else {}
+    sizes = numbers(output_sizes)
+    is_open = sizes is None or None in (x.dims or (None,) * 3)[2:]
     if is_open and not antialias and not any(scales):
-        sizes = output_sizes if isinstance(output_sizes, Value) else vector(g, output_sizes)
-        return g("Resize", [x, None, None, sizes], **attributes)
+        return resize(g, x, vector_of(g, output_sizes), mode, transform, **attributes)
     spatial = dims(x, range(2, x.rank))
-    if isinstance(output_sizes, Value):
+    if sizes is None:
         raise node.problem("the output sizes depend on dynamic dimensions", bind_dims())
-    if min(output_sizes) < 1 or len(output_sizes) != count:
-        raise node.invalid(f"sizes {output_sizes} do not fit an input of {count} axes")
-    axes = list(zip(spatial, output_sizes, scales, strict=True))
+    if min(sizes) < 1 or len(sizes) != count:
+        raise node.invalid(f"sizes {sizes} do not fit an input of {count} axes")
+    axes = list(zip(spatial, sizes, scales, strict=True))
     for n, m, _ in axes:
         check_table(n)
         check_table(m)
     if mode == "nearest":
         doubles = x.rank == 4 and not exact  # PyTorch's images of twice the size follow no scale
-        picks, is_plain = [], True
-        for n, m, factor in axes:
-            picks.append(_picks(n, m, None if doubles and m in (n, 2 * n) else factor, exact=exact))
-            plain = (2 * np.arange(m) + 1) * n // (2 * m) if exact else np.arange(m) * n // m
-            is_plain = is_plain and np.array_equal(picks[-1], plain)
-        if not is_plain:
-            for axis, places in enumerate(picks, 2):
-                if not np.array_equal(places, np.arange(x.shape[axis])):
-                    x = g("Gather", [x, vector(g, places)], axis=axis)
-            return x
-    elif antialias or not all(
+        steps = (_step(n, m, None if doubles and m in (n, 2 * n) else factor) for n, m, factor in axes)
+        picks = {
+            axis: _picks(n, m, step, exact=exact)
+            for axis, ((n, m, _), step) in enumerate(zip(axes, steps, strict=True), 2)
+        }
+        return nearest_at(g, x, picks, transform)
+    if not antialias and all(
         align or factor is None or math.isclose(factor, m / n, rel_tol=1e-6) for n, m, factor in axes
     ):
-        for axis, (n, m, factor) in enumerate(axes, 2):
-            check_table(n, m)
-            if n == m and (antialias or mode == "linear"):
-                continue  # whatever the scale
-            step = _step(n, m, factor, align=align)
-            table = _smooth(n, m, step, mode) if antialias else _shares(n, m, step, mode)
-            x = mixed(g, x, axis, table)
-        return x
-    return g("Resize", [x, None, None, vector(g, output_sizes)], **attributes)
+        return resize(g, x, sizes, mode, transform, **attributes)
+    for axis, (n, m, factor) in enumerate(axes, 2):
+        check_table(n, m)
+        if n == m and (antialias or mode == "linear"):
+            continue  # whatever the scale
+        x = mixed(g, x, axis, _shares(n, m, _step(n, m, factor, align=align), mode, antialias))
+    return x
 
 
-def _picks(n: int, m: int, factor: float | None, *, exact: bool) -> Array:
+def _picks(n: int, m: int, step: float, *, exact: bool) -> Array:
     """Return the source index of each new element, in single precision as in PyTorch."""
-    out = np.arange(m, dtype=np.float32)
-    step = np.float32(_step(n, m, factor))
-    places = np.floor((out + np.float32(0.5)) * step) if exact else np.floor(out * step)
-    return np.minimum(places, n - 1).astype(np.int64)
+    places = sampling.stepped(m, step, 0.5 if exact else 0.0, dtype=np.float32)
+    return sampling.rounded(places, n, "floor")
 
 
-def _shares(n: int, m: int, step: float, mode: str) -> Array:
-    """Return the shares [m, n] of the elements, where the border repeats."""
-    place = (np.arange(m) + 0.5) * step - 0.5
+def _shares(n: int, m: int, step: float, mode: str, antialias: bool) -> Array:
+    """Return the shares [m, n] of the elements.
+
+    Without antialiasing the border repeats; with it, kernels are as wide as new elements.
+    """
+    places = sampling.stepped(m, step, 0.5) - 0.5
+    if antialias:
+        return sampling.shares(places, n, sampling.kernel(_SMOOTH[mode]), stretch=max(step, 1.0), drops=True)
     if mode == "linear":
-        place = np.maximum(place, 0)
-    first = np.floor(place)
-    near = first[:, None] + np.arange(-1, 3)
-    shares = _kernel(near - place[:, None], mode, -0.75)
-    table = np.zeros((m, n))
-    np.add.at(table, (np.arange(m)[:, None], np.clip(near, 0, n - 1).astype(np.int64)), shares)
-    return table
+        return sampling.shares(np.maximum(places, 0), n, sampling.LINEAR)
+    return sampling.shares(places, n, sampling.cubic(sampling.CUBIC))
 
 
-def _smooth(n: int, m: int, step: float, mode: str) -> Array:
-    """Return shares [m, n] of kernels as wide as new elements; the outside is ignored."""
-    reach = {"linear": 1, "cubic": 2, "lanczos": 3}[mode] * max(step, 1.0)
-    center = step * (np.arange(m) + 0.5)
-    first = np.maximum(np.trunc(center - reach + 0.5), 0)[:, None]
-    last = np.minimum(np.trunc(center + reach + 0.5), n)[:, None]
-    place = np.arange(n)[None, :]
-    distance = (place - center[:, None] + 0.5) / max(step, 1.0)
-    shares = np.where((place >= first) & (place < last), _kernel(distance, mode, -0.5), 0.0)
-    total = shares.sum(1, keepdims=True)
-    return shares / np.where(total, total, 1)
-
-
-def _kernel(distance: Array, mode: str, a: float) -> Array:
-    x = np.abs(distance)
-    if mode == "linear":
-        return np.clip(1 - x, 0, None)
-    if mode == "lanczos":
-        return np.where(x < 3, np.sinc(x) * np.sinc(x / 3), 0.0)
-    inner = ((a + 2) * x - (a + 3)) * x * x + 1
-    outer = ((x - 5) * x + 8) * x * a - 4 * a
-    return np.where(x < 1, inner, np.where(x < 2, outer, 0.0))
-
-
+_SMOOTH = {"linear": "triangle", "cubic": "keyscubic", "lanczos": "lanczos3"}
+"""Kernels of the antialiasing modes."""
 _MODES = {
     **{f"upsample_nearest{rank}d": "nearest" for rank in (1, 2, 3)},
     **{f"_upsample_nearest_exact{rank}d": "nearest" for rank in (1, 2, 3)},
@@ -184,7 +141,7 @@ def _resize(
     node: AtenNode,
     g: Operators,
     input: Value,
-    output_size: Sizes | None,
+    output_size: Sequence[Size] | None,
     align_corners: bool = False,
     scale_factors: Factors | None = None,
     scales: float | None = None,
@@ -226,5 +183,32 @@ def _affine_grid(
 ) -> Value:
     if align_corners and 1 in size[2:]:  # PyTorch has the one place at 0, ONNX at -1
         kept = [float(each != 1) for each in reversed(size[2:])]
-        theta = g("Mul", [theta, g.builder.const(np.asarray([*kept, 1.0], theta.dtype.numpy))])
+        theta = g("Mul", [theta, np.asarray([*kept, 1.0], theta.dtype.numpy)])
     return g("AffineGrid", [theta, vector(g, size)], align_corners=int(align_corners))
+
+
+@aten("pixel_shuffle", layout=CHANNEL_LAST)
+def _pixel_shuffle(node: AtenNode, g: Operators, self: Value, upscale_factor: int) -> Value:
+    made = g("DepthToSpace", [_images(g, self)], blocksize=upscale_factor, mode="CRD")
+    return made if self.rank == 4 else reshape(g, made, (*self.shape[:-3], *made.shape[1:]))
+
+
+def _images(g: Operators, x: Value) -> Value:
+    """Return [..., C, H, W] with one batch axis."""
+    return x if x.rank == 4 else reshape(g, x, (math.prod(dims(x)[:-3]), *x.shape[-3:]))
+
+
+@aten("pixel_unshuffle", layout=CHANNEL_LAST)
+def _pixel_unshuffle(node: AtenNode, g: Operators, self: Value, downscale_factor: int) -> Value:
+    (channels,), block = dims(self, [-3]), downscale_factor
+    blocks = g("SpaceToDepth", [_images(g, self)], blocksize=block)
+    if block > 1 and channels > 1:  # it is block by block; PyTorch has channel by channel
+        check_table(channels, block * block)
+        order = np.arange(channels * block * block).reshape(block * block, channels).T
+        blocks = g("Gather", [blocks, vector(g, order.reshape(-1))], axis=1)
+    return blocks if self.rank == 4 else reshape(g, blocks, (*self.shape[:-3], *blocks.shape[1:]))
+
+
+@aten("channel_shuffle", "native_channel_shuffle", layout=ANY)
+def _channel_shuffle(node: AtenNode, g: Operators, self: Value, groups: int) -> Value:
+    return shuffled(g, self, groups, 1)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from xdlc.converter.nhwc.elementwise import floor_div, where
-from xdlc.converter.nhwc.scatter import full, scatter_nd
-from xdlc.converter.nhwc.shapes import dims, number, positions, reshape, vector
+from xdlc.converter.functions.elementwise import floor_div, where
+from xdlc.converter.functions.scatter import full, scatter_nd
+from xdlc.converter.functions.shapes import dims, number, positions, reshape
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops import _shapes as shapes
 from xdlc.converter.pytorch.ops.indexing import indexed, is_mask, within
@@ -49,7 +49,7 @@ def _combined(
     start = full(g, dims(x), int(include_self), count_type)
     count = write(start, full(g, dims(source), 1, count_type), "add")
     if not include_self:
-        count = g("Max", [count, number(g, count, 1)])
+        count = g("Max", [count, 1])
     return (
         g("Div", [total, count]) if x.dtype.is_float else floor_div(g, total, g.builder.cast(count, x.dtype))
     )
@@ -121,8 +121,8 @@ def _index_written(
         g, updates, shapes.replaced(shapes.sizes_of(g, whole), axis, *shapes.sizes_of(g, place))
     )
     if alpha != 1:
-        updates = g("Mul", [updates, number(g, updates, alpha)])
-    tuples = g("Unsqueeze", [place, vector(g, [1])])
+        updates = g("Mul", [updates, alpha])
+    tuples = g("Unsqueeze", [place, [1]])
 
     def write(base: Value, updates: Value, reduction: str) -> Value:
         return scatter_nd(g, base, tuples, updates, reduction)
@@ -210,15 +210,15 @@ def _by_order(node: AtenNode, g: Operators, values: Value, mask: Value, axis: in
     """Return values in their order where a mask is true; open sizes may be 0."""
     if values.is_dynamic:
         ends = [int(at == axis) for at in range(values.rank)]
-        values = g("Pad", [values, vector(g, [*[0] * values.rank, *ends])])
+        values = g("Pad", [values, [*[0] * values.rank, *ends]])
     return g("Gather", [values, _ranks(node, g, mask)], axis=axis)
 
 
 def _ranks(node: AtenNode, g: Operators, mask: Value) -> Value:
     """Return the number of true elements before each, int64, in the mask's shape."""
     counted = g.builder.cast(shapes.flat(g, mask), INT32)
-    count = g("CumSum", [counted, g.builder.const(np.asarray(0, np.int64))])
-    first = g("Max", [g("Sub", [count, number(g, count, 1)]), number(g, count, 0)])
+    count = g("CumSum", [counted, np.asarray(0, np.int64)])
+    first = g("Max", [g("Sub", [count, 1]), 0])
     return shapes.reshaped(g, positions(g, first), shapes.sizes_of(g, mask))
 
 

@@ -7,11 +7,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from xdlc.converter.nhwc.diagonals import matrix_diagonals, set_diagonals
-from xdlc.converter.nhwc.elementwise import where
-from xdlc.converter.nhwc.gathering import split, unstack
-from xdlc.converter.nhwc.shapes import dims, number, reshape, vector
-from xdlc.converter.nhwc.slicing import updated
+from xdlc.converter.functions.diagonals import matrix_diagonals, set_diagonals
+from xdlc.converter.functions.elementwise import where
+from xdlc.converter.functions.gathering import split, unstack
+from xdlc.converter.functions.shapes import dims, number, reshape, vector
+from xdlc.converter.functions.slicing import updated
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops import _shapes as shapes
 from xdlc.converter.pytorch.ops._shapes import ALL, Size, operand
@@ -28,7 +28,7 @@ def _select(node: AtenNode, g: Operators, self: Value, dim: int, index: Size) ->
     if isinstance(place, Value):
         return g("Gather", [self, shapes.number(g, place)], axis=axis)
     _check_inside(node, self, axis, place)
-    return g("Squeeze", [shapes.cut(g, self, axis, place, place + 1 or ALL), vector(g, [axis])])
+    return g("Squeeze", [shapes.cut(g, self, axis, place, place + 1 or ALL), [axis]])
 
 
 def _check_inside(node: AtenNode, x: Value, axis: int, place: int) -> None:
@@ -51,7 +51,7 @@ def _slice(
 def _narrow(node: AtenNode, g: Operators, self: Value, dim: int, start: Size, length: Size) -> Value:
     axis, start, length = node.axis(dim, self.rank), shapes.known(start), shapes.known(length)
     if isinstance(start, Value) and isinstance(length, int):
-        taken = g("Add", [shapes.vector_of(g, [start]), vector(g, range(length))])
+        taken = g("Add", [shapes.vector_of(g, [start]), range(length)])
         return g("Gather", [self, taken], axis=axis)
     if isinstance(start, Value) or isinstance(length, Value):
         return shapes.cut(g, self, axis, start, g("Add", [shapes.number(g, start), shapes.number(g, length)]))
@@ -158,7 +158,7 @@ def _unfold(node: AtenNode, g: Operators, self: Value, dimension: int, size: int
     else:
         check_table(count, size)
         window = np.arange(count, dtype=np.int64)[:, None] * step + np.arange(size)
-        apart = g("Gather", [x, g.builder.const(window)], axis=axis)
+        apart = g("Gather", [x, window], axis=axis)
     return shapes.moved(g, apart, [axis + 1], [apart.rank - 1])
 
 
@@ -180,7 +180,7 @@ def _as_strided(
         places = places[..., None] + np.arange(count, dtype=np.int64) * step
     if places.size and not 0 <= places.min() <= places.max() < dims(x)[0]:
         raise node.invalid(f"elements {places.min()} to {places.max()} are outside {x.size} elements")
-    return g("Gather", [x, g.builder.const(places)], axis=0)
+    return g("Gather", [x, places], axis=0)
 
 
 # ------------------------------------------------------------------ parts written back
@@ -193,7 +193,7 @@ def _select_scatter(node: AtenNode, g: Operators, self: Value, src: Value, dim: 
     if not isinstance(place, Value):
         _check_inside(node, self, axis, place)
         end = place + 1 or ALL
-    return _slice_scatter(node, g, self, g("Unsqueeze", [src, vector(g, [axis])]), axis, place, end, 1)
+    return _slice_scatter(node, g, self, g("Unsqueeze", [src, [axis]]), axis, place, end, 1)
 
 
 @aten("slice_scatter", symbolic=["start", "end"])
@@ -214,8 +214,8 @@ def _slice_scatter(
         if step != 1 or src.rank != self.rank:
             raise node.problem("xdlc does not support a computed slice with a step", bind_dims())
         place = shapes.vector_of(g, [first])
-        from_end = g("Add", [place, number(g, place, dims(self)[axis])])
-        place = where(g, g("Less", [place, number(g, place, 0)]), from_end, place)
+        from_end = g("Add", [place, dims(self)[axis]])
+        place = where(g, g("Less", [place, 0]), from_end, place)
         return updated(g, self, src, shapes.vector_of(g, shapes.replaced([0] * self.rank, axis, place)))
     if size is None:
         if step != 1:
@@ -295,7 +295,7 @@ def _diagonal_scatter(
 @aten("tril", "triu", layout=ANY)
 def _triangle(node: AtenNode, g: Operators, self: Value, diagonal: int) -> Value:
     x = g.builder.cast(self, INT32) if self.dtype is BOOL8 else self
-    return g("Trilu", [x, g.builder.const(np.asarray(diagonal, np.int64))], upper=int(node.type == "triu"))
+    return g("Trilu", [x, np.asarray(diagonal, np.int64)], upper=int(node.type == "triu"))
 
 
 @aten("fill_diagonal")

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xdlc.converter.nhwc.shapes import axis_of, dims, permuted, reshape, vector
+from xdlc.converter.functions.shapes import axis_of, dims, permuted, reshape, vector
+from xdlc.converter.functions.terms import Term, constant
 from xdlc.converter.operators.dispatch import Operators
-from xdlc.converter.pytorch.ops._terms import Term, constant, formula, operator
+from xdlc.converter.pytorch.ops._terms import formula, operator
 from xdlc.converter.pytorch.ops.creation import points
 from xdlc.converter.pytorch.ops.reductions import over
 from xdlc.converter.pytorch.registry import AtenNode, aten
@@ -28,7 +29,7 @@ def ranked(x: Term, axis: int = -1, *, k: int | None = None, largest: bool = Fal
     key = x.to(INT32) if x.value.dtype in (BOOL8, UINT8) else x
     attributes = {"axis": axis_of(axis, x.value.rank), "largest": int(largest), "sorted": 1}
     count = dims(x.value, [axis])[0] if k is None else k
-    found, places = x.g.apply("TopK", [key.value, vector(x.g, [count])], attributes, 2)
+    found, places = x.g.apply("TopK", [key.value, [count]], attributes, 2)
     return [Term(x.g, found).to(x.value.dtype), Term(x.g, places)]
 
 
@@ -64,7 +65,7 @@ def _rows(x: Term, dim: int | None) -> Term:
 
 def _at(x: Term, index: Term) -> Term:
     """Return the elements of rows at an index each, the last axis dropped."""
-    return x("GatherElements", index, axis=x.value.rank - 1)("Squeeze", vector(x.g, [-1]))
+    return x("GatherElements", index, axis=x.value.rank - 1)("Squeeze", [-1])
 
 
 def _last(x: Term, place: int = -1) -> Term:
@@ -147,7 +148,7 @@ def _quantile(
         axis = None if dim is None or not source.rank else axis_of(dim, source.rank)
         kept = [1 if axis in (None, index) else size for index, size in enumerate(dims(source))]
         result = Term(g, reshape(g, result.value, [count, *kept]))
-    return result if q.value.rank else result("Squeeze", vector(g, [0]))
+    return result if q.value.rank else result("Squeeze", [0])
 
 
 def _range(x: Term, given: Sequence[float] | None, margin: float) -> tuple[Term, Term]:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xdlc.converter.nhwc import elementwise as nhwc
-from xdlc.converter.pytorch.ops._terms import Term, formula, formulas
+from xdlc.converter.functions import elementwise
+from xdlc.converter.functions.terms import Term
+from xdlc.converter.pytorch.ops._terms import formula, formulas
 from xdlc.errors import UnsupportedOp
 
 _ROOT_2 = math.sqrt(2)
@@ -60,7 +61,7 @@ def _ndtri(x: Term) -> Term:
     """Return the normal distribution's quantile: the smaller tail and a Newton step."""
     tail = x.least(1 - x)
     w = -(tail * (1 - tail) * 4)("Log")
-    first = (tail * 2 - 1).via(nhwc.erfinv_by, w) * _ROOT_2
+    first = (tail * 2 - 1).via(elementwise.erfinv_by, w) * _ROOT_2
     near = first.is_infinite().where(0, first)
     density = (near * near * -0.5)("Exp") * (1 / math.sqrt(2 * math.pi))
     found = first.is_infinite().where(first, near - (_ndtr(near) - tail) / density)
@@ -69,20 +70,20 @@ def _ndtri(x: Term) -> Term:
 
 def _digamma(x: Term) -> Term:
     """Return the derivative of log(gamma(x)), which is undefined for integers below 0."""
-    found = ((x < 0) & x.same(x("Floor"))).where(math.nan, x.via(nhwc.digamma))
+    found = ((x < 0) & x.same(x("Floor"))).where(math.nan, x.via(elementwise.digamma))
     return x.same(0).where(-1.0 / x, found)
 
 
 def _log_gamma(x: Term) -> Term:
-    return x.is_infinite().where(math.inf, x.is_infinite().where(1, x).via(nhwc.lgamma))
+    return x.is_infinite().where(math.inf, x.is_infinite().where(1, x).via(elementwise.lgamma))
 
 
 formulas({
     "digamma special_digamma special_psi": _digamma,
     "erfc special_erfc": erfc, "special_erfcx": _erfcx,
-    "erfinv special_erfinv": lambda x: x.via(nhwc.erfinv),
+    "erfinv special_erfinv": lambda x: x.via(elementwise.erfinv),
     "lgamma special_gammaln": _log_gamma,
-    "special_entr": lambda x: (x < 0).where(-math.inf, -x.via(nhwc.x_log_y, x)),
+    "special_entr": lambda x: (x < 0).where(-math.inf, -x.via(elementwise.x_log_y, x)),
     "special_log_ndtr": _log_ndtr, "special_ndtr": _ndtr, "special_ndtri": _ndtri,
 }, "self", wide=True)  # fmt: skip
 

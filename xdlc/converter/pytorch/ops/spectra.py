@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from xdlc.converter.nhwc import spectra
-from xdlc.converter.nhwc.elementwise import atan2
-from xdlc.converter.nhwc.shapes import axis_of, cast, dims, number, permuted, reshape, vector
-from xdlc.converter.nhwc.spectra import Complex
+from xdlc.converter.functions import spectra
+from xdlc.converter.functions.elementwise import atan2
+from xdlc.converter.functions.shapes import axis_of, cast, dims, number, permuted, reshape, vector
+from xdlc.converter.functions.spectra import Complex
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops._shapes import batched, unbatched
 from xdlc.converter.pytorch.registry import COMPLEX, AtenNode, aten
@@ -46,8 +46,8 @@ def _scaled(g: Operators, x: Complex | Value, factor: float) -> Complex | Value:
     if factor == 1:
         return x
     if isinstance(x, Value):
-        return g("Mul", [x, number(g, x, factor)])
-    return Complex(*(g("Mul", [part, number(g, part, factor)]) for part in x))
+        return g("Mul", [x, factor])
+    return Complex(*(g("Mul", [part, factor]) for part in x))
 
 
 # ---------------------------------------------------------------------------------------------- transforms
@@ -167,19 +167,19 @@ def _stft(
     taps[before : before + width] = 1 if window is None else window.numpy()
     bins = n_fft if onesided is False else n_fft // 2 + 1
     check_table(2 * bins, n_fft)
-    angle = 2 * np.pi * (np.outer(np.arange(bins), np.arange(n_fft)) % n_fft) / n_fft
+    angle = spectra.angles(n_fft, rows=bins)
     table = np.concatenate([np.cos(angle), -np.sin(angle)]) * taps / (math.sqrt(n_fft) if normalized else 1)
-    signal = g("Unsqueeze", [batched(g, self, 2), vector(g, [1])])
+    signal = g("Unsqueeze", [batched(g, self, 2), [1]])
     if center:
         mode = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}.get(pad_mode)
         if mode is None:
             raise node.problem(
                 f"pad_mode {pad_mode!r} is unknown", "use pad_mode reflect, replicate or constant"
             )
-        signal = g("Pad", [signal, vector(g, [0, 0, n_fft // 2] * 2)], mode=mode)
+        signal = g("Pad", [signal, [0, 0, n_fft // 2] * 2], mode=mode)
     weight = g.builder.const(table[:, None, :].astype(self.dtype.numpy))
     both = g("Conv", [signal, weight], strides=[n_fft // 4 if hop_length is None else hop_length])
-    parts = g.apply("Split", [both, vector(g, [bins, bins])], {"axis": 1}, 2)
+    parts = g.apply("Split", [both, [bins, bins]], {"axis": 1}, 2)
     pair = Complex(*(unbatched(g, part, self, 1) for part in parts))
     return _held(pair) if return_complex else _stacked(g, pair)
 
@@ -188,7 +188,7 @@ def _stft(
 
 
 def _stacked(g: Operators, x: Complex) -> Value:
-    return g("Concat", [g("Unsqueeze", [part, vector(g, [-1])]) for part in x], axis=x.real.rank)
+    return g("Concat", [g("Unsqueeze", [part, [-1]]) for part in x], axis=x.real.rank)
 
 
 @aten("view_as_real", "view_as_real_copy", takes_complex=True)
@@ -198,7 +198,7 @@ def _view_as_real(node: AtenNode, g: Operators, self: Tensor) -> Value:
 
 @aten("view_as_complex", "view_as_complex_copy")
 def _view_as_complex(node: AtenNode, g: Operators, self: Value) -> Any:
-    parts = g.apply("Split", [self, vector(g, [1, 1])], {"axis": self.rank - 1}, 2)
+    parts = g.apply("Split", [self, [1, 1]], {"axis": self.rank - 1}, 2)
     return _held(Complex(*(reshape(g, part, dims(self)[:-1]) for part in parts)))
 
 

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xdlc.converter.nhwc.scatter import full
-from xdlc.converter.nhwc.shapes import axis_of, dims, reshape, vector
+from xdlc.converter.functions.scatter import full
+from xdlc.converter.functions.shapes import axis_of, dims, reshape, vector
+from xdlc.converter.functions.terms import Number, Term
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops import _shapes as shapes
 from xdlc.converter.pytorch.ops._shapes import axes_of
-from xdlc.converter.pytorch.ops._terms import Number, Term, formula, operator, term
+from xdlc.converter.pytorch.ops._terms import formula, operator, term
 from xdlc.converter.pytorch.ops.joining import joined
 from xdlc.converter.pytorch.ops.reductions import over
 from xdlc.converter.pytorch.registry import AtenNode, aten
@@ -26,7 +27,7 @@ _MOST = 64
 @formula("cov", layout=SOURCE)
 def _cov(self: Term, correction: int, fweights: Term | None, aweights: Term | None) -> Term:
     """Return the covariances of rows; for a single row a scalar."""
-    g, x = self.g, self if self.value.rank > 1 else self("Reshape", vector(self.g, [1, -1]))
+    g, x = self.g, self if self.value.rank > 1 else self("Reshape", [1, -1])
     weights = fweights * aweights if fweights and aweights else fweights or aweights
     if weights is None:
         gap = x - over(x, "Mean", 1, keep=True)
@@ -38,7 +39,7 @@ def _cov(self: Term, correction: int, fweights: Term | None, aweights: Term | No
         rest = (total - less / total * correction).most(0)
         scaled = gap * weights
     covariance = gap("MatMul", scaled("Transpose", perm=[1, 0])) / rest
-    return covariance("Squeeze", vector(g, [0, 1])) if dims(covariance.value) == (1, 1) else covariance
+    return covariance("Squeeze", [0, 1]) if dims(covariance.value) == (1, 1) else covariance
 
 
 @formula("corrcoef", layout=SOURCE)
@@ -88,7 +89,7 @@ def _integral(node: AtenNode, g: Operators, y: Value, x: Number, dim: int) -> Va
         areas = (later + earlier) * (right - left)
     else:
         areas = (later + earlier) * x
-    found = over(areas, "Sum", axis) if is_sum else areas("CumSum", g.builder.const(np.asarray(axis)))
+    found = over(areas, "Sum", axis) if is_sum else areas("CumSum", np.asarray(axis))
     return (found * 0.5).value
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from xdlc.converter.nhwc.elementwise import floor_div, floor_mod, not_equal
-from xdlc.converter.nhwc.shapes import dims, reshape
+from xdlc.converter.functions.elementwise import floor_div, floor_mod, not_equal
+from xdlc.converter.functions.shapes import dims, reshape
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops import _shapes as shapes
 from xdlc.converter.pytorch.registry import PYTHON, AtenNode, aten

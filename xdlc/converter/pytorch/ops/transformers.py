@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from xdlc.converter.nhwc.products import fully_connected, swapped
-from xdlc.converter.nhwc.shapes import dims, number, permuted, reshape, vector
+from xdlc.converter.functions.products import fully_connected, swapped
+from xdlc.converter.functions.shapes import dims, permuted, reshape, vector
 from xdlc.converter.operators.dispatch import Operators
-from xdlc.converter.pytorch.ops.softmax import masked_softmax
+from xdlc.converter.pytorch.ops.normalization import masked_softmax
 from xdlc.converter.pytorch.registry import AtenNode, aten
 from xdlc.converter.values import Value
 
@@ -44,7 +44,7 @@ def _attended(g: Operators, parts: list[Value], heads: _Heads) -> tuple[Value, V
     query, key, value = (
         permuted(g, reshape(g, part, (*dims(part)[:2], heads.count, size)), (0, 2, 1, 3)) for part in parts
     )
-    query = g("Mul", [query, number(g, query, 1 / math.sqrt(size))])
+    query = g("Mul", [query, 1 / math.sqrt(size)])
     scores = g("MatMul", [query, swapped(g, key)])
     weights = masked_softmax(g, scores, heads.mask, 3, heads.kind)
     made = permuted(g, g("MatMul", [weights, value]), (0, 2, 1, 3))
@@ -83,7 +83,7 @@ def _multi_head_attention(
     made, weights = _attended(g, _projected(g, [query, key, value], heads), heads)
     if not need_weights:
         return [made]
-    return [made, g("ReduceMean", [weights, vector(g, [1])], keepdims=0) if average_attn_weights else weights]
+    return [made, g("ReduceMean", [weights, [1]], keepdims=0) if average_attn_weights else weights]
 
 
 @aten("_transformer_encoder_layer_fwd", ignores=("embed_dim",))

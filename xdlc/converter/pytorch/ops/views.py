@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdlc.converter.nhwc.elementwise import bits_as
-from xdlc.converter.nhwc.shapes import dims, permuted, vector
+from xdlc.converter.functions.elementwise import bits_as
+from xdlc.converter.functions.shapes import dims, permuted, vector
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.pytorch.ops import _shapes as shapes
 from xdlc.converter.pytorch.ops._shapes import Size, operand
@@ -76,7 +76,7 @@ def _squeeze(node: AtenNode, g: Operators, self: Value, dim: int | Sequence[int]
 
 @aten("unsqueeze", "unsqueeze_copy")
 def _unsqueeze(node: AtenNode, g: Operators, self: Value, dim: int) -> Value:
-    return g("Unsqueeze", [self, vector(g, [node.axis(dim, self.rank + 1)])])
+    return g("Unsqueeze", [self, [node.axis(dim, self.rank + 1)]])
 
 
 @aten("atleast_1d", "atleast_2d", "atleast_3d", names={"tensors": "self"})

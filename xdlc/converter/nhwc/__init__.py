@@ -1,1 +1,0 @@
-"""Operations of channel-last frameworks, written with canonical operators."""
