@@ -1,7 +1,5 @@
 """Products with scales per block: HTP computes what the host does."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

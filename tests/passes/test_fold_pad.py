@@ -1,7 +1,5 @@
 """Folding Pads changes no number, and Pads stay where it would."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

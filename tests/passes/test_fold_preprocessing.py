@@ -1,7 +1,5 @@
 """An order of channels is folded into layers that read all of them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Fixed point made of a quantized source: HTP computes what the host does."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

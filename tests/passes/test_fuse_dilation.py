@@ -1,7 +1,5 @@
 """Dilated convolutions written with SpaceToBatch keep their numbers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -4,8 +4,6 @@ A golden file holds the graph before the pass, a line ``====``, and the graph af
 wanted change, delete the second half and run with XDLC_UPDATE_GOLDEN=1.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Hoisting Transposes changes no number, wherever the parts have the cut axis."""
 
-from __future__ import annotations
-
 from itertools import pairwise, permutations
 
 import numpy as np

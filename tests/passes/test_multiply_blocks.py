@@ -1,7 +1,5 @@
 """Float products with integer weights: HTP keeps them, and computes as the host."""
 
-from __future__ import annotations
-
 import ctypes
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Prelu with several 16-bit slopes: HTP computes what the host does."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

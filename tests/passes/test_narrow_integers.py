@@ -1,7 +1,5 @@
 """Known values that do not fit 32 bits are all named, and nothing is changed then."""
 
-from __future__ import annotations
-
 import pytest
 
 from xdlc.errors import ConstraintError, ProblemList

@@ -1,7 +1,5 @@
 """Products of 8-bit integers: HTP computes what the host does."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper

@@ -24,10 +24,7 @@ def test_tiles_of_others_and_before_extremes_stay(lines):
 
 @pytest.mark.parametrize(
     "lines",
-    [
-        "s = Softmax(%t) -> %s float32[2,4,3]",
-        "s = Gather(%t, %places) {axis=int32 -3} -> %s float32[2,4,3]",
-    ],
+    ["s = Softmax(%t) -> %s float32[2,4,3]", "s = Gather(%t, %places) {axis=int32 -3} -> %s float32[2,4,3]"],
 )
 def test_optional_and_negative_axes(lines):
     text = f"""

@@ -11,25 +11,100 @@ graph stays as it is: ``fold_quantize_dequantize`` edits it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from xdlc import ir
 from xdlc.ir import Graph, Op, Role, ScaleOffset, Tensor
-from xdlc.ir.dtype import FLOAT32, PLAIN, DType
+from xdlc.ir.dtype import FLOAT32, PLAIN, SFIXED8, SFIXED16, UFIXED8, UFIXED16, DType
 from xdlc.opdefs.model import OpDef, TensorDef
-from xdlc.opdefs.traits import traits
-from xdlc.passes._fixed_point_rules import carried, moves, suits_fixed_point, weight_axes
+from xdlc.opdefs.traits import operation_name, traits, value_sources
+from xdlc.opdefs.verify import accepts, verify_op
 from xdlc.passes._match import is_reinterpret, is_type
 from xdlc.passes._static_fixed_point import Form, rounded_bias, stored_constant, stored_weight
 
 BORDERS = ("Quantize", "Dequantize")
+_NEAREST = 0
+_UNSIGNED = {SFIXED8: UFIXED8, SFIXED16: UFIXED16}
+"""Types of activations that HTP computes with."""
 
 
 def form_of(tensor: Tensor) -> Form | None:
     """Return the storage type of a fixed-point tensor with one scale, or None."""
     encoding = tensor.encoding
     return (tensor.dtype, encoding) if tensor.dtype.is_fixed and isinstance(encoding, ScaleOffset) else None
+
+
+def computed(form: Form) -> Form:
+    """Return the form in which HTP computes with values of another: unsigned integers.
+
+    q + 128 with offset - 128 denotes the same number.
+    """
+    dtype, encoding = form
+    if dtype not in _UNSIGNED or not isinstance(encoding, ScaleOffset) or encoding.bits is not None:
+        return form
+    return _UNSIGNED[dtype], ScaleOffset(encoding.scale, encoding.offset + dtype.limits[0])
+
+
+def moves(op: Op) -> tuple[int, ...]:
+    """Return the inputs whose values an op passes on unchanged; () if it computes.
+
+    Clamps count if what they clip to is zero, which every encoding of a source holds, and so does padding
+    with zero.  Those of plain integers do not: their zero is another float value.
+    """
+    if op.package != ir.NATIVE_PACKAGE:
+        return ()
+    if not traits(op).fills and len({out.dtype for out in op.outputs}) == 1:
+        found = value_sources(op)
+        if found:
+            return found
+    if op.type == "Resize" and op.param("interpolation_mode", _NEAREST) == _NEAREST:
+        return (0,)
+    first = op.inputs[0] if op.inputs else None
+    has_zero = first is not None and not first.dtype.is_integer
+    if op.type == "Pad" and op.param("scheme", 0) != 0:
+        return (0,)
+    is_zero = op.type == "Pad" and not op.param("pad_constant_value", 0)
+    return (0,) if has_zero and (is_zero or operation_name(op) == "Relu") else ()
+
+
+def carried(op: Op) -> tuple[int, ...]:
+    """Return the inputs that may be rounded before an op instead of its result.
+
+    That holds for what ``moves`` names and for every clamp: clipping keeps the order of values.
+    """
+    return (0,) if traits(op).clamps else moves(op)
+
+
+def weight_axes(op: Op) -> dict[int, int | None]:
+    """Return the axis of the output channels of each weight and bias that has one.
+
+    A grouped transposed convolution has one scale: HTP's emulation (SDK 2.51, SM8650) is off by many
+    steps where its weights have one for each channel.
+    """
+    row = traits(op)
+    if op.type == "MatMul" and row.weight is not None:
+        matrix = len(op.inputs) > 1 and op.inputs[1] is not None and op.inputs[1].rank == 2
+        return {1: (0 if op.param("transpose_in1", False) else 1) if matrix else None}
+    if row.weight is None or row.bias is None:
+        return {}
+    grouped = row.macs == "transposed" and op.param("group", 1) != 1
+    return {row.weight: None if grouped else row.channel_axis, row.bias: 0}
+
+
+def suits_fixed_point(fixed: Op, real: Callable[[], Op]) -> bool:
+    """Return whether HTP supports an op on fixed point as well as on floats.
+
+    Args:
+        fixed: The op with fixed-point operands and results; need not be part of a graph.
+        real: Returns the same op on floats.
+    """
+    if traits(fixed).unsigned and SFIXED8 in [tensor.dtype for tensor in fixed.inputs if tensor is not None]:
+        return False
+    if accepts("htp", fixed):
+        return True
+    return len(verify_op(fixed, backend="htp")) <= len(verify_op(real(), backend="htp"))
 
 
 def _is_open(tensor: Tensor | None) -> bool:
@@ -49,6 +124,7 @@ class Plan:
     Attributes:
         io: Whether inputs and outputs of the graph may become fixed point.
         udos: Definitions of UDOs by package and type, one for each backend.
+        rounded: Storage types that the source rounds tensors to, without an op for that.
         requested: The storage type that every consumer of a tensor rounds it to.
         forms: Storage type of each tensor that is stored in fixed point.
         holders: The tensor that holds the quantized values of another.
@@ -59,33 +135,36 @@ class Plan:
     graph: Graph
     io: bool
     udos: Mapping[tuple[str, str], Sequence[OpDef]] = field(default_factory=dict)
+    rounded: Mapping[Tensor, set[Form]] = field(default_factory=dict)
     requested: dict[Tensor, Form] = field(default_factory=dict)
     forms: dict[Tensor, Form] = field(default_factory=dict)
     holders: dict[Tensor, Tensor] = field(default_factory=dict)
     fixed: dict[Op, dict[int, Tensor]] = field(default_factory=dict)
     reals: dict[Op, set[Tensor]] = field(default_factory=dict)
 
-    def decide(self) -> None:
-        self.note_requests()
+    def decide(self, ops: Sequence[Op]) -> None:
+        """Plan ops that follow each other."""
+        self.note_requests(ops)
         for tensor in self.graph.inputs if self.io else ():
             self._note_request(tensor)
             if tensor in self.requested:
                 self.forms[tensor] = self.requested[tensor]
-        for op in list(self.graph.ops):
+        for op in ops:
             self._decide_op(op)
 
     # ------------------------------------------------------------------ what consumers require
 
-    def note_requests(self) -> None:
+    def note_requests(self, ops: Sequence[Op]) -> None:
         """Record the storage type that every consumer rounds the results of operations to."""
-        for op in reversed(list(self.graph.ops)):
+        for op in reversed(ops):
             for tensor in op.outputs:
                 self._note_request(tensor)
 
     def _note_request(self, tensor: Tensor) -> None:
         if not _is_open(tensor) or self.graph.is_output(tensor):
             return
-        required = {self._request_of(op, tensor) for op in self.graph.consumers(tensor)}
+        required: set[Form | None] = {self._request_of(op, tensor) for op in self.graph.consumers(tensor)}
+        required.update(self.rounded.get(tensor, ()))
         form = required.pop() if len(required) == 1 else None
         if form is not None:
             self.requested[tensor] = form
@@ -101,7 +180,7 @@ class Plan:
         return required.pop() if len(required) == 1 else None
 
     def _is_read(self, tensor: Tensor) -> bool:
-        return bool(self.graph.consumers(tensor)) or self.graph.is_output(tensor)
+        return self.graph.is_read(tensor)
 
     # ------------------------------------------------------------------ what can be stored
 
@@ -114,10 +193,10 @@ class Plan:
             return
         if op.package != ir.NATIVE_PACKAGE or op.type in ("Cast", "Convert"):
             return
-        reals = [tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None]
-        if any(tensor.dtype is FLOAT32 for tensor in reals):
+        inputs = op.inputs
+        if FLOAT32 in [tensor.dtype for tensor in (*inputs, *op.outputs) if tensor is not None]:
             _ = self._decide_moving(op) or self._decide_computing(op)
-        elif any(tensor in self.forms for tensor in op.inputs if tensor is not None):
+        elif not self.forms.keys().isdisjoint(inputs):
             self._decide_moving(op)
 
     def _decide_udo(self, op: Op, definitions: Sequence[OpDef]) -> None:
@@ -245,21 +324,28 @@ class Plan:
     def _accept(self, op: Op, statics: dict[int, Tensor], results: dict[Tensor, Form]) -> bool:
         """Record an op as fixed point, unless HTP supports it better in float."""
         inputs = [statics.get(index) or self._as_stored(tensor) for index, tensor in enumerate(op.inputs)]
-        outputs = [self._typed(tensor, results.get(tensor)) for tensor in op.outputs]
+        outputs = [_typed(tensor, results.get(tensor)) for tensor in op.outputs]
         twin = Op(op.type, inputs, outputs, op.params, name=op.name, package=op.package)
-        if not suits_fixed_point(twin, op):
+        if not suits_fixed_point(twin, partial(self._on_floats, op)):
             return False
         self.forms.update(results)
         self.fixed[op] = statics
         return True
 
-    def _as_stored(self, tensor: Tensor | None) -> Tensor | None:
-        return None if tensor is None else self._typed(tensor, self.forms.get(tensor))
+    def _on_floats(self, op: Op) -> Op:
+        """Return an op with float32 in place of its dynamic fixed-point operands."""
+        return op.twin(lambda tensor: tensor if form_of(tensor) is None else _typed(tensor, (FLOAT32, None)))
 
-    def _typed(self, tensor: Tensor, form: Form | None) -> Tensor:
-        if form is None:
-            return tensor
-        return Tensor(tensor.name, tensor.shape, *form, dynamic_axes=tensor.dynamic_axes)
+    def _as_stored(self, tensor: Tensor | None) -> Tensor | None:
+        return None if tensor is None else _typed(tensor, self.forms.get(tensor))
+
+
+def _typed(tensor: Tensor, form: Form | tuple[DType, None] | None) -> Tensor:
+    """Return a tensor like another in a storage type, in no graph."""
+    if form is None:
+        return tensor
+    dtype, encoding = form
+    return Tensor(tensor.name, tensor.shape, dtype, encoding, dynamic_axes=tensor.dynamic_axes)
 
 
 def _carries(reader: Op, tensor: Tensor) -> bool:

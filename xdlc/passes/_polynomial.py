@@ -176,7 +176,7 @@ def reached(graph: Graph, start: Tensor, *, views: bool = False) -> Iterator[Op]
                 ops[op] = None
                 pending.append(op.outputs[0])
     for op in reversed(ops):
-        if graph.consumers(op.outputs[0]) or graph.is_output(op.outputs[0]):
+        if graph.is_read(op.outputs[0]):
             yield op
 
 
@@ -190,10 +190,9 @@ def affine_sources(tensor: Tensor | None) -> Iterator[tuple[Tensor, float, float
         op = source.producer if source is not None else None
         if source is None or op is None or not is_arithmetic(op):
             return
-        computed = [held for held in op.inputs if held is not None and not held.is_static]
-        if len(computed) != 1:
+        if len(op.computed) != 1:
             return
-        source = computed[0]
+        (source,) = op.computed
         found = terms(tensor, [source])
         if found is None or any(factor.ndim for factor in found.values()) or (0,) not in found:
             return

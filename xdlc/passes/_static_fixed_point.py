@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Mapping
 from typing import TypeAlias
 
+import numpy
+
 from xdlc import ir
-from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Encoding, Role, ScaleOffset, Tensor
+from xdlc.ir import (
+    AxisScaleOffset,
+    BlockScaleOffset,
+    BlockwiseExpansion,
+    Encoding,
+    Graph,
+    Op,
+    Role,
+    ScaleOffset,
+    Tensor,
+)
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import FLOAT32, SFIXED32, DType
 
@@ -18,7 +31,6 @@ def stored_weight(tensor: Tensor, axis: int | None) -> Tensor | None:
     """Return float weights as the fixed-point tensor stored in the source, or None.
 
     Args:
-        tensor: Any tensor.
         axis: The axis that may have a scale for each index; None: one scale only.
     """
     data = tensor.data
@@ -49,7 +61,6 @@ def stored_constant(tensor: Tensor, like: DType) -> Tensor | None:
     elements has a form too: a step of its own size.
 
     Args:
-        tensor: Any tensor.
         like: Type of the operands beside it.
     """
     stored = stored_weight(tensor, None)
@@ -88,8 +99,6 @@ def _retyped(stored: Tensor, dtype: DType) -> Tensor | None:
 
 def shifted(data: ir.TensorData, held: DType, dtype: DType) -> ir.TensorData:
     """Return integers of up to 16 bits in the range of a type of the same width."""
-    import numpy
-
     shift = dtype.limits[0] - held.limits[0]
     return data.transform(
         lambda array: (array.astype(numpy.int32) + shift).astype(dtype.numpy), dtype=dtype.numpy
@@ -97,8 +106,6 @@ def shifted(data: ir.TensorData, held: DType, dtype: DType) -> ir.TensorData:
 
 
 def _constant(tensor: Tensor, number: float, dtype: DType) -> Tensor | None:
-    import numpy
-
     scale, step = (abs(number), int(math.copysign(1, number))) if number else (1.0, 0)
     if scale < float(numpy.finfo(numpy.float32).tiny) or dtype.bits > 16:
         return None
@@ -115,12 +122,8 @@ def rounded_bias(bias: Tensor, source: ScaleOffset, weight: Encoding | None) -> 
     A step is far below what the result is rounded to, so that this is no loss beside that rounding.
 
     Args:
-        bias: Static float values.
-        source: Encoding of the input.
         weight: Encoding of the weights, with one scale or one for each of the O channels.
     """
-    import numpy
-
     if bias.data is None or bias.dtype is not FLOAT32 or bias.rank != 1:
         return None
     if not isinstance(weight, ScaleOffset | AxisScaleOffset):
@@ -139,6 +142,29 @@ def rounded_bias(bias: Tensor, source: ScaleOffset, weight: Encoding | None) -> 
     return Tensor(bias.name, bias.shape, SFIXED32, encoding, stored, Role.STATIC)
 
 
+def store(graph: Graph, op: Op, statics: Mapping[int, Tensor], integers_of: dict[Hashable, Tensor]) -> None:
+    """Let an op read static integers in place of floats, under the names of these.
+
+    Args:
+        statics: The integers by input, not yet in the graph.
+        integers_of: Integers that other ops read, by the floats and their form.
+    """
+    before, inputs = op.inputs, list(op.inputs)
+    for index, tensor in statics.items():
+        source = before[index]
+        assert source is not None
+        key = (source, tensor.dtype, tensor.encoding)
+        if key not in integers_of:
+            tensor.name = graph.unique_name(source.name)
+            integers_of[key] = graph.add_tensor(tensor)
+        inputs[index] = integers_of[key]
+    graph.set_inputs(op, inputs)
+    for index in statics:
+        source, tensor_read = before[index], inputs[index]
+        if source is not None and tensor_read is not None and graph.tensors.get(source.name) is source:
+            graph.supersede(source, tensor_read)
+
+
 _BITS = 4
 _LARGEST = 1 << _BITS
 
@@ -150,12 +176,9 @@ def _expansion(
 
     Args:
         encoding: Blocks along one axis.
-        shape: Shape of the weights.
         axis: Axis of the channels out.
         along: Axis of the blocks, that of the channels in.
     """
-    import numpy
-
     block = encoding.block_shape
     if numpy.any(encoding.offsets) or any(
         dim != 1 for position, dim in enumerate(block) if position != along
@@ -179,8 +202,6 @@ def _expansion(
 
 def _factored(steps: Array) -> tuple[float, Array] | None:
     """Return a float32 number and integers from 1 to 16 whose products are the steps."""
-    import numpy
-
     row = numpy.asarray(steps, numpy.float32)
     for count in range(1, _LARGEST + 1):
         near = row.max() / numpy.float32(count)

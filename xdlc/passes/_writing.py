@@ -18,12 +18,7 @@ _MOST_TILED = 4
 
 
 class Writer:
-    """Inserts ops before the op that they replace, and counts them for its nodes.
-
-    Args:
-        op: The op to replace.
-        reason: Why, in words.
-    """
+    """Inserts ops before the op that they replace, and counts them for its nodes."""
 
     def __init__(self, graph: Graph, op: Op, reason: str) -> None:
         self.graph, self.op = graph, op
@@ -56,6 +51,20 @@ class Writer:
         graph.insert_before(self.op, made)
         self._emitted.add(result)
         return result
+
+    def again(
+        self, inputs: Sequence[Tensor | None], shape: Sequence[int] | None = None, **params: ir.Param
+    ) -> Tensor:
+        """Insert the op once more, with other inputs, shape and parameters."""
+        result, params = self.op.outputs[0], {**self.op.params, **params}
+        shape = result.shape if shape is None else shape
+        return self.emit(self.op.type, inputs, shape, params, result.dtype, result.encoding)
+
+    def convert(self, x: Tensor, dtype: DType, encoding: ir.Encoding | None) -> Tensor:
+        """Insert a Convert where type or encoding differ."""
+        if (x.dtype, x.encoding) == (dtype, encoding):
+            return x
+        return self.emit("Convert", [x], x.shape, None, dtype, encoding)
 
     def constant(self, array: Array) -> Tensor:
         """Return a static tensor of numbers."""
@@ -223,8 +232,6 @@ def widened(x: Tensor) -> ScaleOffset | None:
     """Return the encoding of an 8-bit tensor in unsigned 16 bits, or None.
 
     A step of 8 bits becomes 256 steps; None means that the tensor has no single scale.
-
-    A step of 8 bits becomes 256 steps.
     """
     if not isinstance(x.encoding, ScaleOffset):
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from xdlc.errors import ModelError, UsageError, XdlcError, nearest_names
@@ -24,11 +24,7 @@ RAISING = "XDLC_FAILED_PASSES_RAISE"
 
 
 class FailedPass(Exception):
-    """A pass raised an exception, which is a bug; the graph may be half rewritten.
-
-    Args:
-        error: The exception.
-    """
+    """A pass raised an exception, which is a bug; the graph may be half rewritten."""
 
     def __init__(self, name: str, error: Exception) -> None:
         super().__init__(f"pass {name} raised {type(error).__name__}: {error}")
@@ -47,7 +43,6 @@ class Pass:
     Attributes:
         name: Name on the command line and in messages.
         rewrite: Rewrites a graph, and returns whether anything changed.
-        stage: One of ``STAGES``.
         after: Names of passes of the stage that run first.
         needs: Features, one of which a graph has if the pass applies to it; none: any graph.
     """
@@ -78,7 +73,6 @@ def graph_pass(
     """Register a function of a graph as a pass with the function's name.
 
     Args:
-        stage: One of ``STAGES``.
         after: Names of passes of the stage that run first.
         needs: Features, one of which a graph has if the pass applies to it: types of ops, pairs of such a
             type and the number of its operation, and of tensors types, classes of data and of encodings.
@@ -108,10 +102,7 @@ def op_pass(
 
     Args:
         roots: Types of the ops that it is called with, or pairs of a type and the number of an operation.
-        stage: As for ``graph_pass``.
-        after: As for ``graph_pass``.
         needs: As for ``graph_pass``; default: the roots.
-        package: Package of the ops.
     """
     kinds = frozenset(roots)
     types = frozenset(root if isinstance(root, str) else root[0] for root in roots)
@@ -138,8 +129,11 @@ def _operation(op: Op) -> Any:
 
 def features_of(graph: Graph) -> set[Any]:
     """Return the features of a graph that passes may need."""
-    features: set[Any] = {op.type for op in graph.ops}
-    features.update((op.type, _operation(op)) for op in graph.ops if "operation" in op.params)
+    features: set[Any] = set()
+    for op in graph.ops:
+        features.add(op.type)
+        if "operation" in op.params:
+            features.add((op.type, _operation(op)))
     for tensor in graph.tensors.values():
         features.update((tensor.dtype, type(tensor.data), type(tensor.encoding)))
     return features
@@ -151,18 +145,21 @@ def stage(name: str) -> tuple[Pass, ...]:
     Raises:
         ValueError: If passes of the stage require each other, or one that it does not have.
     """
-    entries = _PASSES.all()
-    waiting = {key: set(entry.after) for key, entry in entries.items() if entry.stage == name}
-    ordered: list[str] = []
+    return _ordered(frozenset([entry for entry in _PASSES.all().values() if entry.stage == name]))
+
+
+@cache
+def _ordered(entries: frozenset[Pass]) -> tuple[Pass, ...]:
+    waiting = {entry.name: entry for entry in entries}
+    ordered: dict[str, Pass] = {}
     while waiting:
-        ready = min((key for key, after in waiting.items() if after.issubset(ordered)), default=None)
-        if ready is None:
+        ready = [name for name, entry in waiting.items() if ordered.keys() >= set(entry.after)]
+        if not ready:
             raise ValueError(
                 f"passes {', '.join(sorted(waiting))} require each other, or a pass that does not exist"
             )
-        ordered.append(ready)
-        del waiting[ready]
-    return tuple(entries[key] for key in ordered)
+        ordered[min(ready)] = waiting.pop(min(ready))
+    return tuple(ordered.values())
 
 
 def htp_query() -> tuple[Pass, ...]:
@@ -200,36 +197,38 @@ def run(graph: Graph, passes: Iterable[Pass], *, removed: dict[str, str] | None 
         FailedPass: If one raises an exception, which is a bug.
         ModelError: If they still find something after many rounds, which is a bug.
     """
-    passes = tuple(passes)
-    changed = False
+    passes, last = tuple(passes), None
     named = _source_nodes(graph) if removed is not None else set()
+    features = features_of(graph)
     for _ in range(ROUNDS):
-        rewriters, features = [], features_of(graph)
         for entry in passes:
-            if entry.needs and entry.needs.isdisjoint(features):
-                continue
-            try:
-                is_rewritten = entry.apply(graph)
-            except MemoryError:
-                raise
-            except Exception as error:
-                if isinstance(error, XdlcError) and error.where != f"graph {graph.name!r}":
-                    raise  # of a file, not of the rules of graphs
-                if entry.stage == "htp":  # a graph for HTP needs each of them
-                    problem = f"pass {entry.name} fails on graph {graph.name!r}: {error}"
-                    raise ModelError(problem, fix=REPORT) from error
-                raise FailedPass(entry.name, error) from error
-            if is_rewritten:
-                rewriters.append(entry.name)
-                features = features_of(graph)
+            is_needed = not entry.needs or not entry.needs.isdisjoint(features)
+            if is_needed and _rewrites(entry, graph):
+                last, features = entry, features_of(graph)
                 if removed is not None:
                     before, named = named, _source_nodes(graph)
                     removed |= dict.fromkeys(before - named, entry.name)
-        if not rewriters:
-            return changed
-        changed = True
-    held = ", ".join(entry.name for entry in passes)
-    raise ModelError(f"the passes {held} change graph {graph.name!r} without end", fix=REPORT)
+            elif entry is last:  # the others have seen what it left
+                return True
+        if last is None:
+            return False
+    names = ", ".join(entry.name for entry in passes)
+    raise ModelError(f"the passes {names} change graph {graph.name!r} without end", fix=REPORT)
+
+
+def _rewrites(entry: Pass, graph: Graph) -> bool:
+    """Apply a pass; return whether it changed the graph."""
+    try:
+        return entry.apply(graph)
+    except MemoryError:
+        raise
+    except Exception as error:
+        if isinstance(error, XdlcError) and error.where != f"graph {graph.name!r}":
+            raise  # of a file, not of the rules of graphs
+        if entry.stage == "htp":  # a graph for HTP needs each of them
+            problem = f"pass {entry.name} fails on graph {graph.name!r}: {error}"
+            raise ModelError(problem, fix=REPORT) from error
+        raise FailedPass(entry.name, error) from error
 
 
 def _source_nodes(graph: Graph) -> set[str]:

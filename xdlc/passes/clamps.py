@@ -10,7 +10,7 @@ from xdlc import ir
 from xdlc.ir import Graph, Op, Role, ScaleOffset, Tensor
 from xdlc.ir.dtype import FLOAT32
 from xdlc.opdefs.elementwise_enums import MAXIMUM, MINIMUM, RELU, RELU_MIN_MAX
-from xdlc.passes._match import constant_number, is_native, replace_by, replace_by_neuron
+from xdlc.passes._match import binary, constant_number, is_native, matches, replace_by, replace_by_neuron
 from xdlc.passes.base import op_pass
 
 _CLAMPS = (
@@ -27,9 +27,9 @@ def fuse_clamp(graph: Graph, last: Op) -> bool:
 
     Clamps are Minimum and Maximum with a number, Relu and ReluMinMax.
     """
-    outer = _clamp(last)
+    outer = _clamp(graph, last)
     first = outer[0].producer if outer is not None else None
-    inner = _clamp(first) if first is not None else None
+    inner = _clamp(graph, first) if first is not None else None
     if outer is None or first is None or inner is None or graph.sole_consumer(outer[0]) is not last:
         return False
     (_, floor, ceiling), (source, low, high) = outer, inner
@@ -41,12 +41,11 @@ def fuse_clamp(graph: Graph, last: Op) -> bool:
         low, high = max(low, -FLOAT32.largest), min(high, FLOAT32.largest)
         params = {"operation": ir.u32(RELU_MIN_MAX), "min_value": ir.f32(low), "max_value": ir.f32(high)}
     replace_by(graph, last, "ElementWiseNeuron", [source], params, name=f"{last.name}_clamp")
-    if not graph.consumers(first.outputs[0]) and not graph.is_output(first.outputs[0]):
-        graph.remove(first)  # now: of a long chain, each would hold the origins of all before it
+    graph.discard(first)  # now: of a long chain, each would hold the origins of all before it
     return True
 
 
-def _clamp(op: Op) -> tuple[Tensor, float, float] | None:
+def _clamp(graph: Graph, op: Op) -> tuple[Tensor, float, float] | None:
     """Return the input of a float clamp, and its limits."""
     source, result = op.inputs[0] if op.inputs else None, op.outputs[0]
     if source is None or not result.dtype.is_float or result.dtype.bits > 32 or result.encoding is not None:
@@ -55,12 +54,11 @@ def _clamp(op: Op) -> tuple[Tensor, float, float] | None:
         return source, 0.0, math.inf
     if is_native(op, "ElementWiseNeuron", RELU_MIN_MAX):
         return source, op.param("min_value"), op.param("max_value")
-    for operation in (MAXIMUM, MINIMUM):
-        if is_native(op, "ElementWiseBinary", operation):
-            for held, other in (op.inputs, op.inputs[::-1]):
-                number = constant_number(other)
-                if number is not None and held is not None and held.shape == result.shape:
-                    return (held, number, math.inf) if operation == MAXIMUM else (held, -math.inf, number)
+    for operation, low, high in ((MAXIMUM, None, math.inf), (MINIMUM, -math.inf, None)):
+        for named in matches(graph, binary(operation, "x", "bound"), result):
+            number = constant_number(named["bound"])
+            if number is not None and named["x"].shape == result.shape:
+                return named["x"], number if low is None else low, number if high is None else high
     return None
 
 
@@ -95,14 +93,8 @@ def trim_clamp(graph: Graph, op: Op) -> bool:
     else:
         operation, place = (MAXIMUM, low) if most <= high else (MINIMUM, high)
         bound = _bound(graph, result, min(max(place, least), most))
-        replace_by(
-            graph,
-            op,
-            "ElementWiseBinary",
-            [source, bound],
-            {"operation": ir.u32(operation)},
-            name=f"{op.name}_clamp",
-        )
+        params = {"operation": ir.u32(operation)}
+        replace_by(graph, op, "ElementWiseBinary", [source, bound], params, name=f"{op.name}_clamp")
     return True
 
 

@@ -10,6 +10,7 @@ from xdlc import ir
 from xdlc.ir import AxisScaleOffset, BlockwiseExpansion, Graph, Op, Role, Tensor
 from xdlc.ir.dtype import SFIXED8
 from xdlc.ir.quantization import unpacked
+from xdlc.opdefs import args
 from xdlc.passes._writing import Writer
 from xdlc.passes.base import graph_pass
 
@@ -104,10 +105,6 @@ def block_parts(size: int, count: int) -> int:
     """Return the number of parts into which each block is divided for HTP.
 
     0 means that HTP computes no division of it right.
-
-    Args:
-        size: Channels in a block.
-        count: Number of blocks.
     """
     if size * count % _LARGE:
         return 0
@@ -117,8 +114,7 @@ def block_parts(size: int, count: int) -> int:
 
 
 def _convolve(graph: Graph, op: Op, kernel: Tensor) -> None:
-    source, result, name = op.inputs[0], op.outputs[0], op.name
-    assert source is not None
+    source, result, name = args.operand(op, 0), op.outputs[0], op.name
     features, units = kernel.shape[2:]
     w = Writer(graph, op, "HTP computes FullyConnected with scales per block wrongly")
     rows = (1, 1, result.size // units)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy
 
-from xdlc import ir, opdefs
+from xdlc import ir
 from xdlc.ir import Graph, Op, Origin, ScaleOffset, Tensor
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, UFIXED16
 from xdlc.opdefs.elementwise_enums import ABS, CEIL, FLOOR, MULTIPLY, NOT_EQUAL, ROUND, SIGN
+from xdlc.opdefs.verify import verify_op
 from xdlc.passes._writing import Writer
 from xdlc.passes.base import graph_pass
 
@@ -113,7 +114,7 @@ def _keeps_stored(op: Op) -> bool:
 
 
 def _is_taken(type: str, source: Tensor, result: Tensor) -> bool:
-    return not opdefs.verify_op(Op(type, [source], [result], name=type), backend="htp")
+    return not verify_op(Op(type, [source], [result], name=type), backend="htp")
 
 
 def _compare(graph: Graph, op: Op, source: Tensor) -> bool:

@@ -85,7 +85,7 @@ def _fold(graph: Graph, layer: Op, reader: Op, scale: TensorData | None, shift: 
     inputs: list[Tensor | None] = [layer.inputs[0], weight]
     if bias is not None:
         inputs.append(bias)
-    result, before = reader.outputs[0], _computed(reader)
+    result, before = reader.outputs[0], reader.computed[0]
     if result.shape != before.shape:
         raise ValueError(f"{reader.name} changes the shape of {before.name}")
     last = before.producer
@@ -107,11 +107,6 @@ def _fold(graph: Graph, layer: Op, reader: Op, scale: TensorData | None, shift: 
     for old, new in zip(held[1:], inputs[1:], strict=False):
         if old is not None and new is not None:
             graph.supersede(old, new)
-
-
-def _computed(op: Op) -> Tensor:
-    """Return the input of an op that is not static."""
-    return next(tensor for tensor in op.inputs if tensor is not None and not tensor.is_static)
 
 
 def _folded_bias(
@@ -206,7 +201,7 @@ def fuse_batchnorm(graph: Graph, last: Op) -> bool:
     reader = graph.sole_consumer(result)
     if _source(last) is None or (reader is not None and _source(reader) is result):
         return False
-    if not graph.consumers(result) and not graph.is_output(result):
+    if not graph.is_read(result):
         return False
     source, count = _source(last), 1
     while source is not None and source.producer is not None and graph.sole_consumer(source) is not None:
@@ -222,12 +217,11 @@ def fuse_batchnorm(graph: Graph, last: Op) -> bool:
 
 def _source(op: Op) -> Tensor | None:
     """Return the operand of a sum or product with a constant per channel."""
+    if len(op.computed) != 1 or op.computed[0].shape != op.outputs[0].shape or op.computed[0].dynamic_axes:
+        return None
     if not is_arithmetic(op):
         return None
-    computed = [tensor for tensor in op.inputs if tensor is not None and not tensor.is_static]
-    if len(computed) != 1 or computed[0].shape != op.outputs[0].shape or computed[0].dynamic_axes:
-        return None
-    source = computed[0]
+    (source,) = op.computed
     others = [tensor for tensor in op.inputs if tensor is not None and tensor is not source]
     return source if all(_is_per_channel(tensor, source.shape[-1:]) for tensor in others) else None
 

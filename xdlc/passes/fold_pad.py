@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TypeAlias
 
+import numpy
+
 from xdlc import ir
 from xdlc.ir import DType, Graph, Op, Scalar, ScaleOffset, Tensor
 from xdlc.ir.dtype import FLOAT32
@@ -172,8 +174,6 @@ def _is_positive(tensor: Tensor | None) -> bool:
 
 def _widen(reader: Op, amounts: Amounts) -> None:
     """Add to the padding of an op; an average counts it from then on."""
-    import numpy
-
     sums = numpy.asarray(_pairs(reader), numpy.uint32) + numpy.asarray(amounts[1:-1], numpy.uint32)
     reader.params["pad_amount"] = ir.static(f"{reader.name}_pad_amount", sums)
     if traits(reader).pool == "average":

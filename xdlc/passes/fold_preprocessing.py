@@ -8,6 +8,7 @@ import numpy
 
 from xdlc.ir import NATIVE_PACKAGE, Dequantized, Graph, Op, Origin, Role, Tensor, Transform
 from xdlc.ir.data import Array, ArrayData, TensorData
+from xdlc.opdefs import args
 from xdlc.opdefs.elementwise_enums import ADD, DIVIDE, MULTIPLY, SUBTRACT
 from xdlc.opdefs.traits import traits
 from xdlc.passes.base import op_pass
@@ -181,8 +182,7 @@ def _take_over(
     ``factors`` are those of the function, as ``TensorData.transform`` has them.
     """
     before = layer.inputs
-    weight, bias = before[1], before[2] if len(before) > 2 else None
-    assert weight is not None
+    weight, bias = args.operand(layer, 1), args.optional(layer, 2)
 
     def static(name: str, apply: Callable[..., Array], dims: Sequence[int], *bases: Tensor | None) -> Tensor:
         sources = [tensor.data for tensor in bases if tensor is not None and tensor.data is not None]
@@ -200,7 +200,7 @@ def _take_over(
     if term is not None:
         name = bias.name if bias is not None else f"{layer.name}_bias"
         inputs[2:3] = [static(name, summed, weight.shape[axis : axis + 1], weight, bias)]
-    source = next(tensor for tensor in op.inputs if tensor is not None and not tensor.is_static)
+    source = op.computed[0]
     graph.set_inputs(layer, inputs)
     for old, new in zip(before[1:], inputs[1:], strict=False):
         if old is not None and new is not None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from types import MappingProxyType
 
 from xdlc import ir
-from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE, Encoding, Graph, Op, Origin, Tensor, make_op
+from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE, Graph, Op, Origin, Tensor, make_op
 from xdlc.ir.dtype import FLOAT32, DType
 from xdlc.opdefs.model import OpDef
 from xdlc.passes._fixed_point_plan import BORDERS, Plan, form_of
-from xdlc.passes._match import is_reinterpret, is_type
+from xdlc.passes._match import is_reinterpret, is_type, turn_into
+from xdlc.passes._static_fixed_point import store
 from xdlc.passes.base import graph_pass
 
 
@@ -42,7 +43,7 @@ def fold_quantize_dequantize(
             fixed point; others stay float.
     """
     plan = Plan(graph, io, udos)
-    plan.decide()
+    plan.decide(list(graph.ops))
     return _Rewriting(graph, plan).run()
 
 
@@ -55,7 +56,7 @@ class _Rewriting:
         self.changed = False
         self._reals: dict[Tensor, Tensor] = {}
         self._plain: dict[Tensor, DType] = {}
-        self._statics: dict[tuple[Tensor, DType, Encoding | None], Tensor] = {}
+        self._statics: dict[Hashable, Tensor] = {}
 
     def run(self) -> bool:
         plan, graph = self.plan, self.graph
@@ -65,7 +66,7 @@ class _Rewriting:
         for op in ops:
             if op in plan.fixed:
                 self._fix(op, plan.fixed[op])
-            elif is_type(op, *BORDERS) or is_reinterpret(op):
+            elif is_type(op, *BORDERS) or is_reinterpret(op) or _recodes(op):
                 self._meet(op)
             else:
                 self._keep(op)
@@ -84,14 +85,13 @@ class _Rewriting:
 
     def _fix(self, op: Op, statics: dict[int, Tensor]) -> None:
         """Let an op read and write fixed point."""
+        if statics:
+            store(self.graph, op, statics, self._statics)
+            self.changed = True
         reals = self.plan.reals.get(op, ())
         inputs = [
-            self._static(tensor, statics[index])
-            if tensor is not None and index in statics
-            else self._real(tensor)
-            if tensor is not None and tensor in reals
-            else self._stored(tensor)
-            for index, tensor in enumerate(op.inputs)
+            self._real(tensor) if tensor is not None and tensor in reals else self._stored(tensor)
+            for tensor in op.inputs
         ]
         self._read(op, inputs)
         for tensor in op.outputs:
@@ -100,29 +100,10 @@ class _Rewriting:
     def _stored(self, tensor: Tensor | None) -> Tensor | None:
         return None if tensor is None else self.plan.holder(tensor)
 
-    def _static(self, tensor: Tensor, stored: Tensor) -> Tensor:
-        key = (tensor, stored.dtype, stored.encoding)
-        if key not in self._statics:
-            stored.name = self.graph.unique_name(tensor.name)
-            self._statics[key] = self.graph.add_tensor(stored)
-        return self._statics[key]
-
     def _read(self, op: Op, inputs: Sequence[Tensor | None]) -> None:
-        if list(inputs) == list(op.inputs):
-            return
-        before = [tensor for tensor in op.inputs if tensor is not None]
-        self.graph.set_inputs(op, inputs)
-        for tensor in before:
-            if tensor.is_static and not self.graph.consumers(tensor) and tensor.name in self.graph.tensors:
-                name = tensor.name
-                del self.graph.tensors[name]
-                new = self._latest(tensor)
-                if new is not None:
-                    self.graph.rename(new, name)
-        self.changed = True
-
-    def _latest(self, tensor: Tensor) -> Tensor | None:
-        return next((new for (old, *_), new in self._statics.items() if old is tensor), None)
+        if list(inputs) != list(op.inputs):
+            self.graph.set_inputs(op, inputs)
+            self.changed = True
 
     def _keep(self, op: Op) -> None:
         """Let an op on floats read floats."""
@@ -190,7 +171,7 @@ class _Rewriting:
             return
         if producer is None or form is None or graph.is_output(source) or producer.outputs.count(source) != 1:
             if is_stored:
-                graph.replace_op(op, Op("Reshape", [source], [result], name=op.name, origin=op.origin))
+                turn_into(graph, op, "Reshape", [source])
                 self.changed = True
             return
         graph.unlink(op)
@@ -207,3 +188,8 @@ class _Rewriting:
             held.producer.origin = held.producer.origin.merged(Origin(op.origin.nodes))
         self.graph.remove(op)
         self.changed = True
+
+
+def _recodes(op: Op) -> bool:
+    """Return whether an op changes the encoding of fixed-point values."""
+    return is_type(op, "Convert") and op.outputs[0].dtype.is_fixed

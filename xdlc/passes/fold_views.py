@@ -4,39 +4,38 @@ from __future__ import annotations
 
 from xdlc import ir
 from xdlc.ir import Graph, Op, Tensor
+from xdlc.opdefs import args
 from xdlc.opdefs.elementwise_enums import ADD
-from xdlc.passes._match import is_type
+from xdlc.passes._match import alone, is_type, match
 from xdlc.passes._writing import Writer
 from xdlc.passes.base import op_pass
 from xdlc.passes.merge_views import from_transpose, moved, views_from, views_to
 
+_TURNED = alone("Reshape", alone("Transpose", "x", name="middle"))
 _ROW = 32
 """Features that HTP's layout holds of each place, used or not."""
 
 
-@op_pass("FullyConnected", "MatMul", stage="converter", after=("fold_pad",))
+@op_pass("FullyConnected", "MatMul", stage="converter", after=("fold_pad",), needs=("Transpose",))
 def fold_transpose_into_fully_connected(graph: Graph, op: Op) -> bool:
     """Fold a Transpose before a Reshape into the weights of the product after."""
     flat, weight = op.inputs[0], op.inputs[1]
-    if flat is None or weight is None or weight.data is None or weight.rank != 2:
+    turned = match(graph, _TURNED, flat)
+    if flat is None or turned is None or weight is None or weight.data is None or weight.rank != 2:
         return False
     if op.param("transpose_in0") or isinstance(weight.encoding, ir.BlockScaleOffset | ir.BlockwiseExpansion):
         return False
     axis = 1 if op.type == "FullyConnected" or op.param("transpose_in1") else 0
     if isinstance(weight.encoding, ir.AxisScaleOffset) and weight.encoding.axis == axis:
         return False
-    reshape = flat.producer
-    if reshape is None or not is_type(reshape, "Reshape") or graph.sole_consumer(flat) is not op:
-        return False
-    middle = reshape.inputs[0]
-    transpose = middle.producer if middle is not None else None
-    if middle is None or transpose is None or not is_type(transpose, "Transpose"):
-        return False
-    if graph.sole_consumer(middle) is not reshape or flat.rank != 2 or middle.shape[0] != flat.shape[0]:
+    source, middle = turned["x"], turned["middle"]
+    reshape, transpose = flat.producer, middle.producer
+    assert reshape is not None
+    assert transpose is not None
+    if flat.rank != 2 or middle.shape[0] != flat.shape[0] or source.encoding != flat.encoding:
         return False
     perm = [int(entry) for entry in transpose.param("perm")]
-    source = transpose.inputs[0]
-    if perm[0] != 0 or source is None or source.encoding != flat.encoding:
+    if perm[0] != 0:
         return False
     features = middle.shape[1:]
     back = [perm[1:].index(position) for position in range(1, len(perm))]
@@ -78,7 +77,7 @@ def keep_reduced_axes(graph: Graph, op: Op) -> bool:
     if source is None or op.param("keep_dims", False):
         return False
     view = graph.sole_consumer(reduced)
-    if view is None or view.type != "Reshape" or view.package != ir.NATIVE_PACKAGE:
+    if view is None or not is_type(view, "Reshape"):
         return False
     axes = {int(axis) for axis in op.param("axes", range(source.rank))}
     result = view.outputs[0]
@@ -92,7 +91,7 @@ def keep_reduced_axes(graph: Graph, op: Op) -> bool:
     return True
 
 
-@op_pass("FullyConnected", stage="converter", after=("merge_rearrangements",))
+@op_pass("FullyConnected", stage="converter", after=("merge_rearrangements",), needs=("Transpose",))
 def mix_leading_features(graph: Graph, op: Op) -> bool:
     """Turn Transpose, FullyConnected, Transpose into MatMul.
 
@@ -107,9 +106,7 @@ def mix_leading_features(graph: Graph, op: Op) -> bool:
     chain = from_transpose(views)
     if not chain or graph.sole_consumer(flat) is not op or not from_transpose(views_from(graph, result)):
         return False
-    first, source, layout = views[0].inputs[0], chain[0].inputs[0], moved(chain)
-    assert first is not None
-    assert source is not None
+    first, source, layout = args.operand(views[0], 0), args.operand(chain[0], 0), moved(chain)
     if layout is None or flat.rank != 2:
         return False
     shape, perm = layout

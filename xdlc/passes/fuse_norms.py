@@ -14,12 +14,15 @@ from xdlc.ir.data import Array
 from xdlc.opdefs.elementwise_enums import MAXIMUM, MINIMUM, RSQRT, SQRT, SQUARED_DIFFERENCE, SUBTRACT
 from xdlc.passes._match import (
     NORM_RANKS,
+    binary,
+    by_rows,
     constant_number,
-    is_binary,
     is_native,
-    is_reduction,
+    made,
+    match,
+    matches,
     replace_by,
-    squared,
+    square,
 )
 from xdlc.passes._polynomial import Terms, agrees, is_arithmetic, is_axis_view, reached, terms
 from xdlc.passes.base import op_pass
@@ -28,6 +31,11 @@ _ROOTS = (("ElementWiseUnary", RSQRT), ("ElementWiseUnary", SQRT))
 _REDUCTIONS = ("ReduceMean", "ReduceSum")
 _STEPS = 8
 _LEAST = 1.2e-38  # of normal numbers of float32
+_SQUARES = made("ReduceSum", square("x"), where=by_rows)
+_DEVIATION = (
+    binary(SQUARED_DIFFERENCE, "x", "mean"),
+    square(binary(SUBTRACT, "x", "mean", name="difference")),
+)
 
 
 @op_pass(*_ROOTS, stage="converter", after=("fuse_gelu",))
@@ -38,10 +46,10 @@ def fuse_layer_norm(graph: Graph, root: Op) -> bool:
     drop and bring back the axis of the statistics, and a sum may replace a mean.
     """
     variance = reduced_of(root.inputs[0])
-    found = _statistics(variance.total) if variance is not None else None
-    if variance is None or found is None or variance.factor <= 0 or variance.shift <= 0:
+    statistics = _statistics(graph, variance.of) if variance is not None else None
+    if variance is None or statistics is None or variance.factor <= 0 or variance.shift <= 0:
         return False
-    return _replace(graph, root, *found, variance)
+    return _replace(graph, root, *statistics, variance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +58,6 @@ class Reduced:
 
     Attributes:
         total: Result of the reduction.
-        of: What is reduced.
-        factor: Factor of its mean.
         own: Factor of its total.
         shift: Number that is added.
     """
@@ -70,8 +76,8 @@ def reduced_of(tensor: Tensor | None) -> Reduced | None:
         step = total.producer if total is not None else None
         if step is None or step.type in _REDUCTIONS:
             break
-        computed = [held for held in step.inputs if held is not None and not held.is_static]
-        total = computed[0] if len(computed) == 1 and (is_axis_view(step) or is_arithmetic(step)) else None
+        is_followed = len(step.computed) == 1 and (is_axis_view(step) or is_arithmetic(step))
+        total = step.computed[0] if is_followed else None
     op = total.producer if total is not None else None
     if total is None or op is None or op.type not in _REDUCTIONS or op.package != ir.NATIVE_PACKAGE:
         return None
@@ -89,21 +95,11 @@ def reduced_of(tensor: Tensor | None) -> Reduced | None:
     return Reduced(total, source, factor, own, float(sums.get((), 0.0)))
 
 
-def _statistics(variance: Tensor) -> tuple[Tensor, Reduced] | None:
-    """Return the tensor with this variance, and its mean."""
-    deviation = variance.producer.inputs[0] if variance.producer is not None else None
-    op = deviation.producer if deviation is not None else None
-    if op is None or not is_binary(op, SQUARED_DIFFERENCE):
-        base = squared(deviation)
-        op = base.producer if base is not None else None
-    pairs = [] if op is None else [op.inputs]
-    if op is not None and is_binary(op, SQUARED_DIFFERENCE):
-        pairs.append(op.inputs[::-1])
-    elif not is_binary(op, SUBTRACT):
-        pairs = []
-    for source, other in pairs:
-        mean = reduced_of(other)
-        if source is None or mean is None or mean.of is not source or mean.shift:
+def _statistics(graph: Graph, deviation: Tensor) -> tuple[Tensor, Reduced] | None:
+    """Return the tensor whose squared deviation this is, and its mean."""
+    for names in matches(graph, _DEVIATION, deviation):
+        source, mean = names["x"], reduced_of(names["mean"])
+        if mean is None or mean.of is not source or mean.shift:
             continue
         if math.isclose(mean.factor, 1.0, rel_tol=1e-6):
             return source, mean
@@ -141,7 +137,6 @@ def _normalized(
 
     Args:
         size: The result of the root, or of a bound after it; its inverse is the last atom.
-        atoms: The other atoms.
         views: As for ``terms``.
     """
     is_inverted = is_native(root, "ElementWiseUnary", RSQRT)
@@ -178,9 +173,10 @@ def fuse_rms_norm(graph: Graph, root: Op) -> bool:
     HTP does not compile all of its float forms written out (SDK 2.51).
     """
     power = reduced_of(root.inputs[0])
-    source = squared(power.of) if power is not None else None
-    if power is None or source is None or power.factor <= 0 or power.shift <= 0:
+    named = match(graph, square("x"), power.of) if power is not None else None
+    if power is None or named is None or power.factor <= 0 or power.shift <= 0:
         return False
+    source = named["x"]
     if source.dynamic_axes or not source.dtype.is_float or source.encoding is not None:
         return False
     if source.rank not in NORM_RANKS:
@@ -232,18 +228,20 @@ def fuse_l2_norm(graph: Graph, root: Op) -> bool:
     """
     is_inverted = is_native(root, "ElementWiseUnary", RSQRT)
     power, size = root.inputs[0], root.outputs[0]
-    floored, epsilon = _bounded(power.producer if power is not None else None, MAXIMUM)
+    floored, epsilon = _bounded(graph, power, MAXIMUM)
     if floored is None:
         bound = graph.sole_consumer(size)
-        bounded, limit = _bounded(bound, MINIMUM if is_inverted else MAXIMUM)
-        if bound is None or bounded is not size or limit <= 0:
+        if bound is None:
+            return False
+        bounded, limit = _bounded(graph, bound.outputs[0], MINIMUM if is_inverted else MAXIMUM)
+        if bounded is not size or limit <= 0:
             return False
         floored, epsilon, size = power, limit**2.0 if not is_inverted else limit**-2.0, bound.outputs[0]
-    total = floored.producer if floored is not None else None
-    if total is None or not is_reduction(total, "ReduceSum") or not _LEAST < epsilon < math.inf:
+    named = match(graph, _SQUARES, floored)
+    if named is None or not _LEAST < epsilon < math.inf:
         return False
-    source = squared(total.inputs[0])
-    if source is None or source.encoding is not None or source.rank not in NORM_RANKS:
+    source = named["x"]
+    if source.encoding is not None or source.rank not in NORM_RANKS:
         return False
     for last, read in _normalized(graph, root, size, [source]):
         if agrees(read, {(0, 1): 1.0}):
@@ -253,11 +251,10 @@ def fuse_l2_norm(graph: Graph, root: Op) -> bool:
     return False
 
 
-def _bounded(op: Op | None, operation: int) -> tuple[Tensor | None, float]:
+def _bounded(graph: Graph, tensor: Tensor | None, operation: int) -> tuple[Tensor | None, float]:
     """Return the operand of a Maximum or Minimum with a number, and the number."""
-    if op is not None and is_binary(op, operation):
-        for tensor, other in (op.inputs, op.inputs[::-1]):
-            number = constant_number(other)
-            if number is not None:
-                return tensor, number
+    for named in matches(graph, binary(operation, "x", "limit"), tensor):
+        number = constant_number(named["limit"])
+        if number is not None:
+            return named["x"], number
     return None, 0.0

@@ -10,6 +10,7 @@ import numpy
 
 from xdlc import ir
 from xdlc.ir import Graph, Op, Tensor
+from xdlc.opdefs import args
 from xdlc.opdefs.traits import traits
 from xdlc.passes._match import is_type
 from xdlc.passes.base import graph_pass
@@ -34,7 +35,6 @@ class _Part(NamedTuple):
     """A part of a tensor, and its ops up to a Transpose.
 
     Attributes:
-        cut: The op that cuts it out.
         output: Which output of that it is.
         start: First place on the cut axis.
         size: Its size along that axis.
@@ -149,7 +149,7 @@ def _region(graph: Graph, start: Tensor) -> list[Op]:
             inside.update(op.outputs)
             waiting += op.outputs
     turns = [op for op in ops if op.type == "Transpose"]
-    computed = (source for op in ops for source in op.inputs if source is not None and not source.is_static)
+    computed = (source for op in ops for source in op.computed)
     if len(turns) != 1 or graph.is_output(turns[0].outputs[0]) or not inside.issuperset(computed):
         return []
     return [*(op for op in ops if op is not turns[0]), *turns]
@@ -186,7 +186,7 @@ def _permute(graph: Graph, op: Op, perm: Sequence[int]) -> None:
             )
             name = graph.unique_name(source.name)
             moved = Tensor(name, shape, source.dtype, source.encoding, data, ir.Role.STATIC)
-            graph.set_inputs(op, [moved if other is source else other for other in op.inputs])
+            graph.replace(source, moved, [op])
             graph.supersede(source, moved)
 
 
@@ -294,7 +294,6 @@ def _continue(graph: Graph, part: _Part, piece: Tensor) -> None:
     graph.replace(start, made)
     if drops:
         graph.remove(part.ops[0])
-    source = transpose.inputs[0]
-    assert source is not None
+    source = args.operand(transpose, 0)
     graph.replace(transpose.outputs[0], source)
     graph.remove(transpose)

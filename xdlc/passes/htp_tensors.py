@@ -7,6 +7,7 @@ import numpy
 from xdlc import ir
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.opdefs.traits import traits
+from xdlc.passes._match import turn_into
 from xdlc.passes.base import graph_pass, op_pass
 
 
@@ -20,7 +21,7 @@ def copy_identities(graph: Graph, op: Op) -> bool:
     source = op.inputs[0] if op.inputs else None
     if source is None or source.dynamic_axes or op.outputs[0].dynamic_axes:
         return False
-    graph.replace_op(op, Op("Reshape", op.inputs, op.outputs, name=op.name, origin=op.origin))
+    turn_into(graph, op, "Reshape")
     return True
 
 
@@ -75,7 +76,7 @@ def _rewrite(graph: Graph, op: Op) -> bool:
         zeros = ir.static(
             graph.unique_name(f"{op.name}_zeros"), numpy.zeros(result.shape, result.dtype.numpy)
         )
-        graph.replace_op(op, Op("Reshape", [zeros], [result], name=op.name, origin=op.origin))
+        turn_into(graph, op, "Reshape", [zeros])
     else:
         return False
     return True

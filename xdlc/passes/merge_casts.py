@@ -18,11 +18,12 @@ from xdlc.opdefs.elementwise_enums import (
     SUBTRACT,
 )
 from xdlc.opdefs.traits import traits
-from xdlc.passes._match import is_type
+from xdlc.passes._match import made, match
 from xdlc.passes.base import op_pass
 
 EXACT = {16: 11, 32: 24, 64: 53}
 """Bits of whole numbers that floats of a width hold exactly (IEEE 754)."""
+_CASTS = made("Cast", made("Cast", "x", name="middle"))
 _DEEPEST = 8
 _LARGEST = 1 << 10
 _KEEPING = {  # what makes whole numbers of whole numbers
@@ -38,13 +39,13 @@ def merge_casts(graph: Graph, op: Op) -> bool:
     A Cast to integers keeps floats that are rounded and clipped to their range, as in quantization with
     scales that are computed.
     """
-    middle, result = op.inputs[0], op.outputs[0]
-    before = middle.producer if middle is not None else None
-    if middle is None or before is None or not is_type(before, "Cast"):
+    result = op.outputs[0]
+    named = match(graph, _CASTS, result)
+    if named is None or named["x"].is_static:
         return False
-    source = before.inputs[0]
-    if source is None or source.is_static:
-        return False
+    source, middle = named["x"], named["middle"]
+    before = middle.producer
+    assert before is not None
     if not keeps_all(source.dtype, middle.dtype) and not _fits(source, middle.dtype):
         return False
     if (source.dtype, middle.dtype, result.dtype) == (UINT8, INT32, FLOAT32):
@@ -59,8 +60,7 @@ def merge_casts(graph: Graph, op: Op) -> bool:
     else:
         graph.replace(result, source)
         graph.remove(op)
-    if not graph.consumers(middle) and not graph.is_output(middle):
-        graph.remove(before)
+    graph.discard(before)
     return True
 
 

@@ -9,8 +9,9 @@ import numpy
 
 from xdlc import ir
 from xdlc.ir import Encoding, Graph, Op, Origin, Tensor
+from xdlc.opdefs import args
 from xdlc.opdefs.traits import traits
-from xdlc.passes._match import is_type
+from xdlc.passes._match import alone, is_type, match
 from xdlc.passes.base import graph_pass
 
 MOST_AXES = 5
@@ -63,21 +64,17 @@ def _simplify(graph: Graph, op: Op) -> bool:
     if op.type == "Reshape" and (before.type == "Reshape" or _moves_nothing(before, first)):
         graph.set_inputs(op, [first])
         op.origin = op.origin.merged(before.origin)
-        return _drop_unread(graph, before)
+        graph.discard(before)
+        return True
     if op.type == before.type == "Transpose":
         perm = numpy.asarray(before.param("perm"))[op.param("perm")]
         joined = ir.static(f"{op.name}_perm", perm.astype(numpy.uint32))
         op.params["perm"] = joined
         graph.set_inputs(op, [first])
         op.origin = op.origin.merged(before.origin)
-        return _drop_unread(graph, before)
+        graph.discard(before)
+        return True
     return False
-
-
-def _drop_unread(graph: Graph, op: Op) -> bool:
-    if not graph.consumers(op.outputs[0]) and not graph.is_output(op.outputs[0]):
-        graph.remove(op)
-    return True
 
 
 def _moves_nothing(op: Op, source: Tensor) -> bool:
@@ -180,7 +177,6 @@ class _Factors:
     """Axes as products of factors of the axes that a chain begins with.
 
     Attributes:
-        sizes: Size of each factor.
         parts: The two factors that a factor was found to consist of, the slower one first.
     """
 
@@ -236,8 +232,7 @@ def moved(chain: Sequence[Op]) -> tuple[list[int], list[int]] | None:
 
     The permutation is empty if no element moves; None if the chain is not a permutation of factors.
     """
-    source = chain[0].inputs[0]
-    assert source is not None
+    source = args.operand(chain[0], 0)
     factors = _Factors(source.shape)
     axes: list[list[int]] | None = [[axis] for axis in range(source.rank)]
     for op in chain:
@@ -270,8 +265,7 @@ def _merge(graph: Graph, chain: Sequence[Op]) -> bool:
     if layout is None or len(layout[0]) > MOST_AXES:
         return False
     shape, perm = layout
-    source, last = chain[0].inputs[0], chain[-1]
-    assert source is not None
+    source, last = args.operand(chain[0], 0), chain[-1]
     origin: Origin = last.origin
     for op in chain[-2::-1]:
         origin = op.origin.merged(origin)
@@ -344,22 +338,21 @@ def _rules(op: Op) -> tuple[Callable[[Graph, Op], bool], ...]:
 
 
 def _move(graph: Graph, op: Op) -> bool:
-    computed = [tensor for tensor in op.inputs if tensor is not None and not tensor.is_static]
-    if len(computed) != 1:
+    if len(op.computed) != 1:
         return False
-    flat, result = computed[0], op.outputs[0]
-    before, after = flat.producer, graph.sole_consumer(result)
-    if before is None or after is None or not is_type(before, "Reshape") or not is_type(after, "Reshape"):
+    (flat,), result = op.computed, op.outputs[0]
+    found, after = match(graph, alone("Reshape", "x"), flat), graph.sole_consumer(result)
+    if found is None or after is None or not is_type(after, "Reshape"):
         return False
-    source = before.inputs[0]
-    if source is None or source.is_static or not source.rank or graph.sole_consumer(flat) is not op:
+    source, before = found["x"], flat.producer
+    if before is None or source.is_static or not source.rank:
         return False
     if flat.shape != result.shape or source.encoding != flat.encoding or source.dynamic_axes:
         return False
     if not all(tensor is flat or _suits(tensor, flat, source) for tensor in op.inputs):
         return False
     result.shape = source.shape
-    graph.set_inputs(op, [source if tensor is flat else tensor for tensor in op.inputs])
+    graph.replace(flat, source, [op])
     after.origin = before.origin.merged(after.origin)
     graph.remove(before)
     return True
@@ -367,10 +360,9 @@ def _move(graph: Graph, op: Op) -> bool:
 
 def _turn(graph: Graph, op: Op) -> bool:
     """Move views with a Transpose past an op, if such views follow the op too."""
-    computed = [tensor for tensor in op.inputs if tensor is not None and not tensor.is_static]
-    if len(computed) != 1 or not is_view(computed[0].producer):
+    if len(op.computed) != 1 or not is_view(op.computed[0].producer):
         return False
-    flat, result, by_rows = computed[0], op.outputs[0], is_rowwise(op)
+    (flat,), result, by_rows = op.computed, op.outputs[0], is_rowwise(op)
     chain = from_transpose(views_to(graph, flat))
     if not chain or not from_transpose(views_from(graph, result)):
         return False
@@ -387,9 +379,8 @@ def _turn(graph: Graph, op: Op) -> bool:
         return False
     if by_rows:
         op.params["axis"] = ir.u32(source.rank - 1)
-    graph.set_inputs(op, [source if tensor is flat else tensor for tensor in op.inputs])
-    for reader in graph.consumers(result):
-        graph.set_inputs(reader, [flat if tensor is result else tensor for tensor in reader.inputs])
+    graph.replace(flat, source, [op])
+    graph.replace(result, flat, graph.consumers(result))
     graph.unlink(op)
     result.shape = source.shape
     graph.insert_before(chain[0], op)

@@ -9,6 +9,7 @@ import numpy
 from xdlc import ir
 from xdlc.ir import Graph, Op, Role, ScaleOffset, Tensor
 from xdlc.ir.dtype import SFIXED8, UFIXED8, UFIXED16
+from xdlc.opdefs import args
 from xdlc.opdefs.traits import traits
 from xdlc.passes._writing import Writer
 from xdlc.passes.base import graph_pass, op_pass
@@ -94,8 +95,7 @@ def _is_fused(graph: Graph, op: Op) -> bool:
 
 
 def _widen(graph: Graph, op: Op) -> None:
-    slopes = op.inputs[1]
-    assert slopes is not None
+    slopes = args.operand(op, 1)
     assert slopes.data is not None
     assert isinstance(slopes.encoding, ScaleOffset)
     data = slopes.data.transform(_wide, dtype=UFIXED16.numpy)
@@ -111,8 +111,7 @@ def _wide(numbers: ir.data.Array) -> ir.data.Array:
 
 
 def _multiply(graph: Graph, op: Op) -> None:
-    source, slopes, result = op.inputs[0], op.inputs[1], op.outputs[0]
-    assert source is not None
+    source, slopes, result = args.operand(op, 0), op.inputs[1], op.outputs[0]
     w = Writer(graph, op, _REASON)
     inner = source.shape[-3:]
     shape = (math.prod(source.shape[:-3]), *(1,) * (3 - len(inner)), *inner)

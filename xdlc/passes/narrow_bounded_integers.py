@@ -92,7 +92,7 @@ def _raise_cast(graph: Graph, op: Op) -> bool:
         mover,
         ir.make_op(graph, "Cast", [source], [inner], name=graph.unique_name(op.name), origin=op.origin),
     )
-    graph.set_inputs(mover, [inner if tensor is source else tensor for tensor in mover.inputs])
+    graph.replace(source, inner, [mover])
     moved.dtype = INT32
     graph.replace(result, moved)
     graph.remove(op)
@@ -237,8 +237,7 @@ def _narrow(graph: Graph, tensors: set[Tensor]) -> None:
                 name, open_axes = graph.unique_name(f"{op.name}_out"), tensor.dynamic_axes
                 inner = Tensor(name, tensor.shape, INT32, dynamic_axes=open_axes)
                 graph.set_output(op, index, inner)
-                for reader in graph.consumers(tensor):
-                    graph.set_inputs(reader, [inner if held is tensor else held for held in reader.inputs])
+                graph.replace(tensor, inner, graph.consumers(tensor))
                 graph.insert_after(op, cast_between(graph, inner, tensor, "outputs keep their type"))
             elif tensor in tensors:
                 tensor.dtype = INT32

@@ -8,6 +8,8 @@ from xdlc import ir
 from xdlc.errors import ConstraintError, XdlcError, raise_all
 from xdlc.ir import Graph, Op, Origin, Param, Role, Tensor
 from xdlc.ir.dtype import FLOAT32, FLOAT64, INT32, INT64, UINT32, UINT64, DType
+from xdlc.ir.names import place_of
+from xdlc.passes._match import turn_into
 from xdlc.passes.base import graph_pass
 
 NARROW = {INT64: INT32, UINT64: UINT32, FLOAT64: FLOAT32}
@@ -28,11 +30,13 @@ def narrow_integers(graph: Graph, *, check: bool = True) -> bool:
         raise_all(list(misfits(graph)))
     beside = _beside_host(graph)
     twins = [_narrow_read(graph, op, beside) for op in list(graph.ops)]
-    copies = [
-        _copy(graph, op)
+    copies = [  # HTP stores both sides as float32
+        op
         for op in graph.ops
         if _is_cast(op, FLOAT64, FLOAT32, either=True) and not beside.intersection((*op.inputs, *op.outputs))
     ]
+    for op in copies:
+        turn_into(graph, op, "Reshape")
     ports = [_split_input(graph, tensor) for tensor in graph.inputs if tensor not in beside]
     ports += [_split_output(graph, tensor) for tensor in graph.outputs if tensor not in beside]
     kept = beside | {tensor for tensor in (*graph.inputs, *graph.outputs) if tensor.dtype is INT64}
@@ -65,7 +69,7 @@ def misfits(graph: Graph) -> Iterator[XdlcError]:
                 named = f"{place} ({param.name!r})" if isinstance(param, Tensor) else place
                 yield ConstraintError(
                     f"{named} holds {value}, but HTP's integers have 32 bits",
-                    where=f"graph {graph.name!r}: op {op.name!r} ({op.type})",
+                    where=place_of(op),
                     fix="use a value that fits 32 bits, or run this part of the model on the host",
                     node=op.name,
                     op=op.type,
@@ -108,7 +112,7 @@ def _narrow_read(graph: Graph, op: Op, beside: set[Tensor]) -> bool:
         else:
             reason = f"HTP reads {tensor.name!r} in 32 bits"
             graph.insert_before(op, cast_between(graph, tensor, twin, reason))
-        graph.set_inputs(op, [twin if each is tensor else each for each in op.inputs])
+        graph.replace(tensor, twin, [op])
     return True
 
 
@@ -135,8 +139,7 @@ def _split_input(graph: Graph, tensor: Tensor) -> bool:
     if tensor.dtype is not INT64 or not readers:
         return False
     inner = _narrow_twin(graph, tensor)
-    for op in readers:
-        graph.set_inputs(op, [inner if held is tensor else held for held in op.inputs])
+    graph.replace(tensor, inner, readers)
     first = graph.ops[0]
     reason = f"HTP computes input {tensor.name!r} in 32 bits"
     graph.insert_before(first, cast_between(graph, tensor, inner, reason))
@@ -149,8 +152,7 @@ def _split_output(graph: Graph, tensor: Tensor) -> bool:
         return False
     inner = _narrow_twin(graph, tensor)
     graph.set_output(op, op.outputs.index(tensor), inner)
-    for reader in graph.consumers(tensor):
-        graph.set_inputs(reader, [inner if held is tensor else held for held in reader.inputs])
+    graph.replace(tensor, inner, graph.consumers(tensor))
     reason = f"HTP computes output {tensor.name!r} in 32 bits"
     graph.insert_after(op, cast_between(graph, inner, tensor, reason))
     return True
@@ -168,12 +170,6 @@ def cast_between(graph: Graph, source: Tensor, result: Tensor, reason: str) -> O
     return ir.make_op(
         graph, "Cast", [source], [result], name=f"{source.name}_cast", origin=Origin(nodes, reason)
     )
-
-
-def _copy(graph: Graph, op: Op) -> bool:
-    """Replace a Cast by a copy, as HTP stores both sides as float32."""
-    graph.replace_op(op, Op("Reshape", op.inputs, op.outputs, name=op.name, origin=op.origin))
-    return True
 
 
 def _is_cast(op: Op, source: DType, result: DType, *, either: bool = False) -> bool:

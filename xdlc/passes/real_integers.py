@@ -10,6 +10,7 @@ import numpy
 from xdlc import ir
 from xdlc.ir import Graph, Op, ScaleOffset, Tensor
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT8, INT32, UFIXED8, UINT8
+from xdlc.opdefs import args
 from xdlc.opdefs import elementwise_enums as enums
 from xdlc.passes._writing import Writer
 from xdlc.passes.base import graph_pass
@@ -139,14 +140,13 @@ class _Rewriting:
                 continue
             for reader in graph.consumers(real):
                 if _computes(reader, enums.MULTIPLY) and reader.inputs[0] is not reader.inputs[1]:
-                    factor = reader.inputs[1 if reader.inputs[0] is real else 0]
-                    assert factor is not None
+                    factor = args.operand(reader, 1 if reader.inputs[0] is real else 0)
                     w = Writer(graph, reader, _REASON)
                     rest = 0 if self._taken_later(reader.outputs[0], shift) else shift
                     w.finish(_product(w, sums, rest, factor))
             if not graph.consumers(real):
                 graph.remove(cast)
-        return not graph.consumers(result) and not graph.is_output(result)
+        return not graph.is_read(result)
 
     def _taken_later(self, product: Tensor, shift: int) -> bool:
         """Let constant factors of the product undo the division, if there are any.

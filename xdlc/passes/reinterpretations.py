@@ -6,7 +6,7 @@ from xdlc import ir
 from xdlc.ir import Graph, Op, Origin, Tensor
 from xdlc.ir.dtype import UFIXED8, UINT8
 from xdlc.opdefs.traits import traits
-from xdlc.passes._match import is_reinterpret
+from xdlc.passes._match import is_reinterpret, turn_into
 from xdlc.passes.base import graph_pass, op_pass
 
 
@@ -58,7 +58,7 @@ def _move_after_views(graph: Graph, tensor: Tensor) -> bool:
     graph.set_inputs(views[-1], [source, *views[-1].inputs[1:]])
     for view in views:
         view.outputs[0].dtype, view.outputs[0].encoding = source.dtype, source.encoding
-    if not graph.consumers(viewed) and not graph.is_output(viewed):
+    if not graph.is_read(viewed):
         views[-1].origin = views[-1].origin.merged(op.origin)
         graph.remove(op)
     return True
@@ -98,5 +98,5 @@ def cast_reinterpreted(graph: Graph, op: Op) -> bool:
     source = op.inputs[0]
     if source is None or {source.dtype, op.outputs[0].dtype} != {UFIXED8, UINT8}:
         return False
-    graph.replace_op(op, Op("Cast", op.inputs, op.outputs, name=op.name, origin=op.origin))
+    turn_into(graph, op, "Cast")
     return True

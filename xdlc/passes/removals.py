@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy
 
-from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Tensor
+from xdlc.ir import Graph, Op, Tensor
 from xdlc.opdefs.elementwise_enums import ADD, DIVIDE, MULTIPLY, SUBTRACT
-from xdlc.passes._match import is_binary
+from xdlc.passes._match import is_binary, made, match
 from xdlc.passes.base import graph_pass, op_pass
 
 _NEUTRAL = {ADD: 0, SUBTRACT: 0, MULTIPLY: 1, DIVIDE: 1}
@@ -32,11 +32,11 @@ def _broadcast(graph: Graph, op: Op) -> bool:
     if not any(is_binary(op, operation) for operation in _NEUTRAL):
         return False
     for tensor in op.inputs:
-        tile = tensor.producer if tensor is not None else None
-        if tensor is None or tile is None or tile.type != "Tile" or tile.package != NATIVE_PACKAGE:
+        named = match(graph, made("Tile", "x"), tensor)
+        if tensor is None or named is None:
             continue
-        source = tile.inputs[0]
-        if source is None or not source.dtype.is_float or source.dynamic_axes:
+        source = named["x"]
+        if not source.dtype.is_float or source.dynamic_axes:
             continue
         inputs = [source if other is tensor else other for other in op.inputs]
         shape = numpy.broadcast_shapes(*(other.shape for other in inputs if other is not None))

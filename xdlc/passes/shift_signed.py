@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from xdlc import ir
-from xdlc.ir import Graph, Op, Origin, ScaleOffset, Tensor, make_op
+from xdlc.ir import Encoding, Graph, Op, Origin, ScaleOffset, Tensor, make_op
 from xdlc.ir import dtype as types
 from xdlc.ir.dtype import DType
 from xdlc.ir.graph import is_udo
+from xdlc.opdefs import args
 from xdlc.opdefs.traits import traits
-from xdlc.passes._fixed_point_plan import Plan
-from xdlc.passes._fixed_point_rules import moves
+from xdlc.passes._fixed_point_plan import Plan, computed, form_of, moves
 from xdlc.passes._match import is_reinterpret
 from xdlc.passes._static_fixed_point import shifted
 from xdlc.passes.base import graph_pass
 
-_UNSIGNED = {
-    types.SFIXED8: types.UFIXED8,
-    types.SFIXED16: types.UFIXED16,
-    types.INT8: types.UINT8,
-    types.INT16: types.UINT16,
-}
+_PLAIN = {types.INT8: types.UINT8, types.INT16: types.UINT16}
 _WHY = "HTP computes with unsigned values, but the source stores signed values"
 
 
@@ -37,7 +31,7 @@ def shift_signed(graph: Graph) -> bool:
     """
     changed, seen = False, set[Tensor]()
     plan = Plan(graph, io=False)
-    plan.note_requests()
+    plan.note_requests(list(graph.ops))
     for op in list(graph.ops):
         for tensor in (*op.inputs, *op.outputs):
             if tensor is None or tensor in seen or not _is_signed(tensor):
@@ -55,13 +49,10 @@ def _is_signed(tensor: Tensor) -> bool:
     return isinstance(tensor.encoding, ScaleOffset) and tensor.encoding.bits is None
 
 
-def _unsigned(tensor: Tensor) -> tuple[DType, ScaleOffset | None]:
+def _unsigned(tensor: Tensor) -> tuple[DType, Encoding | None]:
     """Return the unsigned form of a tensor."""
-    encoding = tensor.encoding
-    if isinstance(encoding, ScaleOffset):
-        encoding = replace(encoding, offset=encoding.offset + tensor.dtype.limits[0])
-        return _UNSIGNED[tensor.dtype], encoding
-    return _UNSIGNED[tensor.dtype], None
+    form = form_of(tensor)
+    return (_PLAIN[tensor.dtype], None) if form is None else computed(form)
 
 
 def _beside(graph: Graph, tensor: Tensor) -> tuple[Op, ...]:
@@ -111,7 +102,7 @@ def _is_free(graph: Graph, tensor: Tensor) -> bool:
     is_made = tensor.producer is not None or (tensor.is_static and tensor.dtype.is_integer)
     if not is_made or graph.is_output(tensor):
         return False
-    if tensor.dtype not in _UNSIGNED or (tensor.dtype.is_fixed and not _is_signed(tensor)):
+    if tensor.dtype not in _PLAIN and not _is_signed(tensor):
         return False
     return all(
         (tensor.dtype.is_fixed and traits(op).recodes) or _only_moves(op, tensor)
@@ -175,8 +166,7 @@ def _split(graph: Graph, tensor: Tensor) -> bool:
     if writer is None or not readers or _is_copied(graph, tensor, readers):
         return False
     if writer.type == "Quantize" and writer.package == ir.NATIVE_PACKAGE:
-        source = writer.inputs[0]
-        assert source is not None
+        source = args.operand(writer, 0)
         rounded = _copy(graph, writer, tensor, source)
         graph.set_inputs(writer, [_restored(graph, writer, rounded)])
     elif is_reinterpret(writer):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from xdlc import ir
-from xdlc.ir import Graph, Op, Origin, Tensor
+from xdlc.ir import Graph, Op, Tensor
 from xdlc.passes._match import is_type
+from xdlc.passes._writing import Writer
 from xdlc.passes.base import op_pass
 
 _NORMS = ("LayerNorm", "RmsNorm")
@@ -24,8 +25,9 @@ def spread_batches(graph: Graph, op: Op) -> bool:
     found = [tensor for tensor in op.inputs if tensor is not None and _broadcasts(tensor, shape)]
     if not found or op.outputs[0].dynamic_axes or not _is_normalized(graph, op.outputs[0], _DEPTH):
         return False
-    repeated = {tensor: _repeated(graph, op, tensor, shape[-3]) for tensor in found}
-    graph.set_inputs(op, [repeated.get(t, t) if t is not None else None for t in op.inputs])
+    w = Writer(graph, op, _REASON)
+    for tensor in found:
+        graph.replace(tensor, w.expand(tensor, (*tensor.shape[:-3], *shape[-3:])), [op])
     return True
 
 
@@ -44,28 +46,3 @@ def _is_normalized(graph: Graph, tensor: Tensor, depth: int) -> bool:
         return True
     following = [op.outputs[0] for op in readers if is_type(op, "ElementWiseBinary", "Reshape")]
     return depth > 0 and any(_is_normalized(graph, result, depth - 1) for result in following)
-
-
-def _repeated(graph: Graph, op: Op, tensor: Tensor, count: int) -> Tensor:
-    """Return a tensor repeated along the third axis from the end."""
-    import numpy
-
-    flat = tensor.shape if tensor.rank > 2 else (1, *tensor.shape)
-    shape = (*flat[:-3], count, *flat[-2:])
-    name = graph.unique_name(f"{tensor.name}_spread")
-    if tensor.data is not None:
-        data = tensor.data.transform(
-            lambda array: numpy.ascontiguousarray(numpy.broadcast_to(array.reshape(flat), shape)), shape=shape
-        )
-        role = ir.Role.STATIC
-        return graph.add_tensor(Tensor(name, shape, tensor.dtype, tensor.encoding, data, role))
-    origin = Origin(op.origin.nodes, _REASON)
-    if flat != tensor.shape:
-        view = Tensor(graph.unique_name(f"{name}_view"), flat, tensor.dtype, tensor.encoding)
-        graph.insert_before(op, ir.make_op(graph, "Reshape", [tensor], [view], name=view.name, origin=origin))
-        tensor = view
-    made = Tensor(name, shape, tensor.dtype, tensor.encoding)
-    multiples = [count if axis == len(shape) - 3 else 1 for axis in range(len(shape))]
-    params: dict[str, ir.Param] = {"multiples": ir.u32s(multiples)}
-    graph.insert_before(op, ir.make_op(graph, "Tile", [tensor], [made], params, name=name, origin=origin))
-    return made

@@ -2,170 +2,114 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy
 
 from xdlc import ir
-from xdlc.ir import ArrayData, DType, Encoding, Graph, Op, Origin, Tensor
+from xdlc.ir import ArrayData, Graph, Op, Origin, Tensor
+from xdlc.opdefs.args import optional
+from xdlc.opdefs.cells import BY_TYPE, Operation, State
 from xdlc.passes.base import op_pass
 
-STATES = {"Gru": {1: 13}, "Lstm": {1: 11, 2: 10}}
-"""For each output that is a last state, the input that is the first one (OpDefs of Gru and Lstm)."""
-RESET = {"Gru": 14, "Lstm": 24}
 LIMIT = 1024
 """Most steps of a sequence: each is an op."""
 
 
-@op_pass(*STATES, stage="htp", after=("cast_reinterpreted",))
+@op_pass(*BY_TYPE, stage="htp", after=("cast_reinterpreted",))
 def step_recurrences(graph: Graph, op: Op) -> bool:
     """Replace a Gru or Lstm over a sequence by one op per step.
 
     HTP's library compiles both over a sequence, but its emulation outputs other numbers then, or ends
     the process (SDK 2.51); for single steps it computes what the host does.
     """
-    if not _has_steps(op):
+    operation, source = BY_TYPE[op.type], op.inputs[0]
+    if len(op.outputs) != 1 + len(operation.states) or optional(op, operation.reset) is not None:
         return False
-    _Steps(graph, op).write()
+    if source is None or source.rank != 3 or source.dynamic_axes:
+        return False
+    axis = operation.time_axis(op)
+    if not 1 < source.shape[axis] <= LIMIT:
+        return False
+    _Steps(graph, op).write(operation, source, axis)
     return True
 
 
-def _has_steps(op: Op) -> bool:
-    """Return whether an op is a recurrence over more than one step of a known number."""
-    if len(op.outputs) != 1 + len(STATES[op.type]):
-        return False
-    source = op.inputs[0]
-    given = len(op.inputs) > RESET[op.type] and op.inputs[RESET[op.type]] is not None
-    if source is None or source.rank != 3 or source.dynamic_axes or given:
-        return False
-    return 1 < source.shape[time_axis(op)] <= LIMIT
-
-
-def time_axis(op: Op) -> int:
-    """Return the axis of the steps in an input of three axes."""
-    return 0 if op.param("time_major", op.type == "Gru") else 1
-
-
 class _Steps:
-    """The steps of one recurrence.
-
-    Args:
-        graph: Its graph.
-        op: The recurrence.
-    """
+    """The steps of one recurrence, inserted after it."""
 
     def __init__(self, graph: Graph, op: Op) -> None:
-        self.graph, self.op = graph, op
+        self.graph, self.op, self._anchor = graph, op, op
         self.origin = Origin(op.origin.nodes, "HTP computes recurrences step by step")
-        source = op.inputs[0]
-        assert source is not None
-        self.source, self.axis = source, time_axis(op)
-        self.steps, self.batch = source.shape[self.axis], source.shape[1 - self.axis]
-        self.flat = op.type == "Lstm"  # a step of rank 2; that of Gru has rank 3
-        self.params = {**op.params, "direction": ir.u32(0), "time_major": ir.b8(True)}
 
-    def write(self) -> None:
+    def write(self, operation: Operation, source: Tensor, axis: int) -> None:
         """Replace the recurrence."""
-        op, graph = self.op, self.graph
-        slices = self._slices()
+        op, every, (count, batch) = self.op, self.op.outputs[0], (source.shape[axis], source.shape[1 - axis])
+        before = (batch,) if op.type == "Lstm" else (1, batch)  # a step of Lstm has rank 2, of Gru rank 3
+        slices = self._slices(source, axis, (*before, source.shape[-1]))
+        inputs, outputs = list(op.inputs), op.outputs
+        inputs += [None] * (operation.reset - len(inputs))
+        for state in operation.states:
+            inputs[state.input] = self._first(state)
+        params = {**op.params, "direction": ir.u32(0), "time_major": ir.b8(True)}
         backwards = int(op.param("direction", 0)) == 1
-        order = range(self.steps - 1, -1, -1) if backwards else range(self.steps)
-        states = {out: self._first(out, place) for out, place in STATES[op.type].items()}
-        hidden: dict[int, Tensor] = {}
-        last = order[-1]
-        graph_outputs = op.outputs
-        graph.unlink(op)
-        anchor = slices[-1].producer
-        assert anchor is not None
+        self.graph.unlink(op)
+        rows: dict[int, Tensor] = {}
+        order = range(count - 1, -1, -1) if backwards else range(count)
         for step in order:
-            inputs = list(op.inputs)
             inputs[0] = slices[step]
-            for out, place in STATES[op.type].items():
-                inputs += [None] * (place + 1 - len(inputs))
-                inputs[place] = states[out]
-            results = [self._tensor(self._row(), graph_outputs[0])]
-            results += [
-                result if step == last else self._tensor(result.shape, result) for result in graph_outputs[1:]
-            ]
-            anchor = graph.insert_after(
-                anchor,
-                ir.make_op(
-                    graph,
-                    op.type,
-                    inputs,
-                    results,
-                    dict(self.params),
-                    name=f"{op.name}_{step}",
-                    origin=self.origin,
-                ),
-            )
-            hidden[step], states = results[0], dict(enumerate(results[1:], 1))
-        every = graph_outputs[0]
-        rows: list[Tensor] = []
-        for step in range(self.steps):
-            row = hidden[step]
-            shape = (1, self.batch, row.shape[-1]) if self.axis == 0 else (self.batch, 1, row.shape[-1])
-            if row.shape != shape:
-                view = self._tensor(shape, row)
-                anchor = graph.insert_after(anchor, self._made("Reshape", [row], [view]))
-                row = view
-            rows.append(row)
-        joined = self._made("Concat", rows, [every], {"axis": ir.u32(self.axis)})
-        graph.insert_after(anchor, joined)
+            row = self._tensor((*before, every.shape[-1]), every)
+            lasts = [last if step == order[-1] else self._tensor(last.shape, last) for last in outputs[1:]]
+            self._insert(op.type, inputs, [row, *lasts], params, f"{op.name}_{step}")
+            rows[step] = row
+            for state in operation.states:
+                inputs[state.input] = lasts[state.output - 1]
+        shape = (1, batch, every.shape[-1]) if axis == 0 else (batch, 1, every.shape[-1])
+        views = [self._reshaped(rows[step], shape) for step in range(count)]
+        self._insert("Concat", views, [every], {"axis": ir.u32(axis)})
 
-    def _row(self) -> tuple[int, ...]:
-        units = self.op.outputs[0].shape[-1]
-        return (self.batch, units) if self.flat else (1, self.batch, units)
-
-    def _slices(self) -> list[Tensor]:
+    def _slices(self, source: Tensor, axis: int, shape: tuple[int, ...]) -> list[Tensor]:
         """Insert the steps of the input, each in the shape that a single step has."""
-        graph, width = self.graph, self.source.shape[-1]
-        shape = list(self.source.shape)
-        shape[self.axis] = 1
-        parts = [self._tensor(shape, self.source) for _ in range(self.steps)]
-        params: dict[str, ir.Param] = {
-            "axis": ir.u32(self.axis),
-            "split_index": ir.static("", numpy.arange(1, self.steps, dtype=numpy.uint32)),
-        }
-        graph.insert_before(self.op, self._made("Split", [self.source], parts, params))
-        row_shape = (self.batch, width) if self.flat else (1, self.batch, width)
-        slices = []
-        for part in parts:
-            if part.shape != row_shape:
-                view = self._tensor(row_shape, part)
-                graph.insert_before(self.op, self._made("Reshape", [part], [view]))
-                part = view
-            slices.append(part)
-        return slices
+        count, whole = source.shape[axis], list(source.shape)
+        whole[axis] = 1
+        parts = [self._tensor(whole, source) for _ in range(count)]
+        cuts = ir.static("", numpy.arange(1, count, dtype=numpy.uint32))
+        self._insert("Split", [source], parts, {"axis": ir.u32(axis), "split_index": cuts})
+        return [self._reshaped(part, shape) for part in parts]
 
-    def _first(self, out: int, place: int) -> Tensor:
+    def _first(self, state: State) -> Tensor:
         """Return the first state: that of the op, or zeros."""
-        given = self.op.inputs[place] if place < len(self.op.inputs) else None
-        if given is not None:
-            return given
-        like = self.op.outputs[out]
+        stated = optional(self.op, state.input)
+        if stated is not None:
+            return stated
+        like = self.op.outputs[state.output]
+        zero = -like.encoding.offset if isinstance(like.encoding, ir.ScaleOffset) else 0
+        data = ArrayData(numpy.full(like.shape, zero, like.dtype.numpy))
         name = self.graph.unique_name(f"{self.op.name}_start")
-        data = ArrayData(_zeros(like.shape, like.dtype, like.encoding))
         return self.graph.add_tensor(
             Tensor(name, like.shape, like.dtype, like.encoding, data, ir.Role.STATIC)
         )
+
+    def _reshaped(self, x: Tensor, shape: tuple[int, ...]) -> Tensor:
+        if x.shape == shape:
+            return x
+        view = self._tensor(shape, x)
+        self._insert("Reshape", [x], [view])
+        return view
 
     def _tensor(self, shape: Sequence[int], like: Tensor) -> Tensor:
         name = self.graph.unique_name(f"{self.op.name}_step")
         return self.graph.add_tensor(Tensor(name, tuple(shape), like.dtype, like.encoding))
 
-    def _made(
+    def _insert(
         self,
         type: str,
-        inputs: Sequence[Tensor],
+        inputs: Sequence[Tensor | None],
         outputs: Sequence[Tensor],
-        params: dict[str, ir.Param] | None = None,
-    ) -> Op:
-        name = f"{self.op.name}_{type.lower()}"
-        return ir.make_op(self.graph, type, inputs, outputs, params, name=name, origin=self.origin)
-
-
-def _zeros(shape: Sequence[int], dtype: DType, encoding: Encoding | None) -> ir.data.Array:
-    """Return stored values that decode to zero."""
-    zero = -encoding.offset if isinstance(encoding, ir.ScaleOffset) else 0
-    return numpy.full(shape, zero, dtype.numpy)
+        params: Mapping[str, ir.Param] | None = None,
+        name: str = "",
+    ) -> None:
+        """Insert an op after the last one that was inserted."""
+        name = name or f"{self.op.name}_{type.lower()}"
+        op = ir.make_op(self.graph, type, inputs, outputs, params, name=name, origin=self.origin)
+        self._anchor = self.graph.insert_after(self._anchor, op)

@@ -12,7 +12,9 @@ import numpy
 from xdlc import ir
 from xdlc.ir import AxisScaleOffset, Graph, Op, ScaleOffset, Tensor
 from xdlc.ir.dtype import FLOAT32, INT8, INT16, SFIXED8, SFIXED16, UFIXED8, UFIXED16, UINT8, UINT16
+from xdlc.opdefs import args
 from xdlc.opdefs.elementwise_enums import ADD, FLOOR, MULTIPLY
+from xdlc.passes._match import turn_into
 from xdlc.passes._writing import Writer
 from xdlc.passes.base import graph_pass
 from xdlc.passes.exact_casts import truncated
@@ -87,7 +89,7 @@ def _store(graph: Graph, group: set[Tensor], ops: Sequence[Op]) -> bool:
         if by_axis:
             _scale_by_axis(graph, op)
         else:
-            graph.replace_op(op, Op("Reshape", op.inputs, op.outputs, name=op.name, origin=op.origin))
+            turn_into(graph, op, "Reshape")
     for op in casts:
         source = op.inputs[0]
         if source is not None and _is_quantizing(op):
@@ -127,8 +129,7 @@ def _is_dequantized(graph: Graph, op: Op) -> bool:
 
 def _scale_by_axis(graph: Graph, op: Op) -> None:
     """Dequantize with scale 1, then apply offsets and scales of an axis."""
-    source, encoding = op.inputs[0], op.outputs[0].encoding
-    assert source is not None
+    source, encoding = args.operand(op, 0), op.outputs[0].encoding
     assert isinstance(encoding, AxisScaleOffset)
     shape = [1] * source.rank
     shape[encoding.axis] = len(encoding.scales)

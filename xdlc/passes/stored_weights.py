@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
+import numpy
+
 from xdlc import ir
 from xdlc.ir import (
     AxisScaleOffset,
@@ -22,8 +24,9 @@ from xdlc.ir.data import Array
 from xdlc.ir.derived_data import StaticEncoding
 from xdlc.ir.dtype import BY_NAME, FLOAT16, FLOAT32, SFIXED4, SFIXED8, UFIXED4, UFIXED8, DType
 from xdlc.ir.quantization import float_data, unpacked
+from xdlc.opdefs import args
 from xdlc.opdefs.traits import traits
-from xdlc.passes._fixed_point_rules import suits_fixed_point, weight_axes
+from xdlc.passes._fixed_point_plan import suits_fixed_point, weight_axes
 from xdlc.passes._static_fixed_point import stored_weight
 from xdlc.passes._writing import Writer
 from xdlc.passes.base import graph_pass
@@ -135,10 +138,8 @@ def _turn(graph: Graph, op: Op, turned: dict[tuple[Tensor, bool], Tensor]) -> No
     matrix = _kept_matrix(op) if op.type == "MatMul" else None
     if matrix is None:
         return
-    source, weight, *bias = op.inputs
+    source, weight, bias = args.operand(op, 0), args.operand(op, 1), op.inputs[2:]
     result, dtype = op.outputs[0], _computed_in(op)
-    assert source is not None
-    assert weight is not None
     assert dtype is not None
     key = weight, bool(op.param("transpose_in1", False))
     if key not in turned:
@@ -207,8 +208,6 @@ def _multiplies_blocks(op: Op) -> bool:
 
 
 def _is_signed_blocks(weight: Tensor) -> bool:
-    import numpy
-
     encoding = weight.encoding
     if weight.dtype is not SFIXED8 or not isinstance(encoding, BlockScaleOffset):
         return False
@@ -248,8 +247,6 @@ class _Blocks:
 
 def _blocks(weight: Tensor) -> _Blocks | None:
     """Return the form of a weight in signed blocks; None if HTP has no right one."""
-    import numpy
-
     bits = getattr(weight.encoding, "bits", None) or weight.dtype.bits
     grid = _grid(weight) if weight.size and bits <= SFIXED8.bits else None
     if grid is None:
@@ -280,8 +277,6 @@ def _grid(weight: Tensor) -> tuple[Array, Array] | None:
 
     Rows of matrices are blocks; other channels have kernels of their own.
     """
-    import numpy
-
     encoding, is_matrix = weight.encoding, weight.rank == 2
     units = weight.shape[0 if is_matrix else 3]
     if isinstance(encoding, BlockScaleOffset):
@@ -316,8 +311,6 @@ def _signed_blocks(graph: Graph, weight: Tensor) -> Tensor:
     """Add a weight as signed integers in 8 bits with scales per block."""
     if _is_signed_blocks(weight):
         return weight
-    import numpy
-
     blocks, data = _blocks(weight), unpacked(weight)
     assert blocks is not None
     size, is_matrix = weight.size // blocks.scales.size, weight.rank == 2
@@ -361,8 +354,6 @@ def _multiply(graph: Graph, op: Op, weight: Tensor, halves: dict[Tensor, Tensor]
 
 def _half(w: Writer, tensor: Tensor | None, halves: dict[Tensor, Tensor]) -> Tensor | None:
     """Return an operand in float16."""
-    import numpy
-
     if tensor is None:
         return None
     if tensor in halves:
@@ -450,4 +441,4 @@ def _is_taken(op: Op, reals: Sequence[Tensor | None]) -> bool:
         if has_kernel or isinstance(weight.encoding, ScaleOffset):
             return False
     real = Op(op.type, reals, op.outputs, op.params, name=op.name, package=op.package)
-    return suits_fixed_point(op, real)
+    return suits_fixed_point(op, lambda: real)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdlc import ir, opdefs
+from xdlc import ir
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, UINT8
+from xdlc.opdefs import args
 from xdlc.opdefs.elementwise_enums import EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, NOT_EQUAL
 from xdlc.opdefs.traits import traits, value_sources
+from xdlc.opdefs.verify import verify_op
 from xdlc.passes.base import graph_pass
 from xdlc.passes.narrow_integers import cast_between
 
@@ -28,8 +30,7 @@ def widen_bytes(graph: Graph) -> bool:
     casts: list[Op] = []
     changed = [_carry(graph, op, wide, casts) for op in list(graph.ops)]
     for cast in casts:
-        if not graph.consumers(cast.outputs[0]) and not graph.is_output(cast.outputs[0]):
-            graph.remove(cast)
+        graph.discard(cast)
     return any(changed)
 
 
@@ -46,8 +47,7 @@ def _carry(graph: Graph, op: Op, wide: dict[Tensor, Tensor], casts: list[Op]) ->
     inputs = list(op.inputs)
     reason = f"HTP computes {op.type} with int32 here"
     for place in places:
-        tensor = op.inputs[place]
-        assert tensor is not None
+        tensor = args.operand(op, place)
         if tensor not in wide:
             wide[tensor] = _as_int32(tensor, graph.unique_name(f"{tensor.name}_int32"))
             if not tensor.is_static:
@@ -81,11 +81,11 @@ def moves(op: Op) -> bool:
 
 
 def _needs_int32(op: Op, places: Sequence[int]) -> bool:
-    if moves(op) and not opdefs.verify_op(op, backend="htp"):
+    if moves(op) and not verify_op(op, backend="htp"):
         return False
     inputs = [_twin(tensor) if place in places else tensor for place, tensor in enumerate(op.inputs)]
     outputs = [_twin(tensor) for tensor in op.outputs] if moves(op) else op.outputs
-    return not opdefs.verify_op(Op(op.type, inputs, outputs, op.params, name=op.name), backend="htp")
+    return not verify_op(Op(op.type, inputs, outputs, op.params, name=op.name), backend="htp")
 
 
 def _twin(tensor: Tensor | None) -> Tensor:

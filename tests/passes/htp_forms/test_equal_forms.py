@@ -1,7 +1,5 @@
 """Forms for HTP compute what their ops do, and need no further form."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -48,12 +46,7 @@ def wide_map() -> Case:
         wide_map,
         lambda: conv("Conv2d", (1, 8, 9, 5), (3, 3, 5, 6), (1, 8, 9, 6), pad_amount=[[1, 1], [1, 1]]),
         lambda: conv(
-            "Conv2d",
-            (1, 8, 9, 5),
-            (3, 3, 5, 6),
-            (1, 8, 9, 6),
-            pad_amount=[[6, 6], [6, 6]],
-            dilation=[6, 6],
+            "Conv2d", (1, 8, 9, 5), (3, 3, 5, 6), (1, 8, 9, 6), pad_amount=[[6, 6], [6, 6]], dilation=[6, 6]
         ),
         lambda: conv("Conv2d", (1, 8, 9, 5), (1, 1, 5, 6), (1, 10, 11, 6), pad_amount=[[1, 1], [1, 1]]),
         lambda: conv("DepthWiseConv2d", (1, 8, 9, 32), (1, 1, 1, 32), (1, 8, 5, 32), stride=[1, 2]),

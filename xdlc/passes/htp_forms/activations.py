@@ -88,7 +88,7 @@ def _fine_clamp(w: Writer, op: Op, source: Tensor) -> bool:
         params["min_value"] = ir.f32(op.param("min_value") - step)
         params["max_value"] = ir.f32(op.param("max_value") + step)
     clamped = w.emit(op.type, [source], source.shape, params, source.dtype, between)
-    w.finish(w.emit(op.type, [clamped], result.shape, op.params, result.dtype, fine))
+    w.finish(w.again([clamped]))
     return True
 
 
@@ -108,7 +108,7 @@ def _clamp_after_binary(w: Writer, op: Op, source: Tensor) -> bool:
     if not step > 0 or not all(_exceeds(tensor, low - step, high + step) for tensor in (source, result)):
         return False
     within = ir.ScaleOffset(step, round(low / step))
-    w.graph.set_inputs(op, [w.emit("Convert", [source], source.shape, None, source.dtype, within)])
+    w.graph.set_inputs(op, [w.convert(source, source.dtype, within)])
     return True
 
 

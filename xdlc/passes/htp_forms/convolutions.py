@@ -11,6 +11,7 @@ from xdlc.ir import AxisScaleOffset, Op, Tensor
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import FLOAT32, UFIXED8, UFIXED16
 from xdlc.opdefs.elementwise_enums import ADD
+from xdlc.passes._match import turn_into
 from xdlc.passes._writing import Writer, widened
 from xdlc.passes.avoid_faults import MISSING, form
 
@@ -52,23 +53,20 @@ def _one_channel(w: Writer, op: Op, source: Tensor) -> bool:
     """Replace a depthwise convolution of one channel by a convolution."""
     if source.shape[-1] != 1 or not source.dtype.is_float:
         return False
-    params = {**op.params, "group": ir.u32(1)}
-    w.graph.replace_op(op, Op("Conv2d", op.inputs, op.outputs, params, name=op.name, origin=op.origin))
+    turn_into(w.graph, op, "Conv2d", params={**op.params, "group": ir.u32(1)})
     return True
 
 
 @form("DepthWiseConv2d")
 def _bias_apart(w: Writer, op: Op, source: Tensor) -> bool:
     """Add the bias of floats after a dilated kernel of more than 8 rows or columns."""
-    weight, result = op.inputs[1], op.outputs[0]
-    bias = op.inputs[2] if len(op.inputs) > 2 else None
+    weight, bias = op.inputs[1], op.inputs[2] if len(op.inputs) > 2 else None
     if weight is None or bias is None or not source.dtype.is_float:
         return False
     dilation = op.param("dilation", numpy.ones(2)).astype(int)
     if max(weight.shape[:2]) <= _LONGEST or dilation.max() == 1:
         return False
-    product = w.emit(op.type, [source, weight], result.shape, op.params, result.dtype)
-    w.finish(w.binary(ADD, product, bias))
+    w.finish(w.binary(ADD, w.again([source, weight]), bias))
     return True
 
 
@@ -82,8 +80,7 @@ def _channel_multiplier(w: Writer, op: Op, source: Tensor) -> bool:
         return False
     if not source.dtype.is_fixed and sorted(op.param("stride").tolist()) not in _WRONG_STRIDES:
         return False
-    params = {**op.params, "group": ir.u32(source.shape[-1])}
-    w.graph.replace_op(op, Op("Conv2d", op.inputs, op.outputs, params, name=op.name, origin=op.origin))
+    turn_into(w.graph, op, "Conv2d", params={**op.params, "group": ir.u32(source.shape[-1])})
     return True
 
 
@@ -104,9 +101,8 @@ def _dilated_kernel(w: Writer, op: Op, source: Tensor) -> bool:
     shape = ((numpy.array(array.shape[:axes]) - 1) * dilation + 1).tolist()
     spread = numpy.full((*shape, *array.shape[axes:]), zero, array.dtype)
     spread[tuple(slice(None, None, int(step)) for step in dilation)] = array
-    params = {**op.params, "dilation": ir.u32s([1] * axes)}
-    inputs = [source, w.like(weight, spread), *op.inputs[2:]]
-    w.graph.replace_op(op, Op(op.type, inputs, op.outputs, params, name=op.name, origin=op.origin))
+    op.params["dilation"] = ir.u32s([1] * axes)
+    w.graph.set_inputs(op, [source, w.like(weight, spread), *op.inputs[2:]])
     return True
 
 
@@ -140,13 +136,11 @@ def _wide_padding(w: Writer, op: Op, source: Tensor) -> bool:
         numbers.dtype, numbers.encoding = UFIXED8, ir.ScaleOffset(1.0, 0)
     x, encoding = source, widened(source) if is_fixed and source.dtype.bits == 8 else None
     if encoding is not None:  # in 8 bits, rows alone are padded wrongly
-        x = w.emit("Convert", [source], source.shape, {}, UFIXED16, encoding)
+        x = w.convert(source, UFIXED16, encoding)
     padded = w.emit(kind, [x, numbers], shape, params, x.dtype, x.encoding)
     if encoding is not None:
-        padded = w.emit("Convert", [padded], shape, {}, source.dtype, source.encoding)
-    result = op.outputs[0]
-    own = {**op.params, "pad_amount": ir.u32s(numpy.zeros((axes, 2)))}
-    w.finish(w.emit(op.type, [padded, *op.inputs[1:]], result.shape, own, result.dtype, result.encoding))
+        padded = w.convert(padded, source.dtype, source.encoding)
+    w.finish(w.again([padded, *op.inputs[1:]], pad_amount=ir.u32s(numpy.zeros((axes, 2)))))
     return True
 
 
@@ -179,12 +173,11 @@ def _strided_taps(w: Writer, op: Op, source: Tensor) -> bool:
     zero = w.zero_of(weight)
     if not is_wrong or zero is None:
         return False
-    more, pads, result = strides - 1, op.param("pad_amount").astype(int), op.outputs[0]
+    more, pads = strides - 1, op.param("pad_amount").astype(int)
     pads[:, 1] += more
     around = [(0, more[0]), (0, more[1]), (0, 0), (0, 0)]
     taps = w.like(weight, numpy.pad(weight.numpy(), around, constant_values=zero))
-    params, inputs = {**op.params, "pad_amount": ir.u32s(pads)}, [source, taps, *op.inputs[2:]]
-    w.finish(w.emit(op.type, inputs, result.shape, params, result.dtype, result.encoding))
+    w.finish(w.again([source, taps, *op.inputs[2:]], pad_amount=ir.u32s(pads)))
     return True
 
 
@@ -281,9 +274,8 @@ def _output_padding(w: Writer, op: Op, source: Tensor) -> bool:
         return False
     pads[:, 1] += taps * dilation - extra
     longer = w.padded(weight, numpy.stack([numpy.zeros(axes, int), taps], 1), 0)
-    params = {**op.params, "pad_amount": ir.u32s(pads), "output_padding": ir.u32s([0] * axes)}
-    inputs, result = [source, longer, *op.inputs[2:]], op.outputs[0]
-    w.finish(w.emit(op.type, inputs, result.shape, params, result.dtype, result.encoding))
+    none = ir.u32s([0] * axes)
+    w.finish(w.again([source, longer, *op.inputs[2:]], pad_amount=ir.u32s(pads), output_padding=none))
     return True
 
 
@@ -296,9 +288,8 @@ def _uneven_padding(w: Writer, op: Op, source: Tensor) -> bool:
     result, pads = op.outputs[0], op.param("pad_amount", numpy.zeros((3, 2))).astype(int)
     if (pads == pads[0, 0]).all():
         return False
-    params = {**op.params, "pad_amount": ir.u32s(numpy.zeros((3, 2), int))}
     shape = (result.shape[0], *numpy.add(result.shape[1:4], pads.sum(1)).tolist(), result.shape[4])
-    x = w.emit(op.type, op.inputs, shape, params, result.dtype, result.encoding)
+    x = w.again(op.inputs, shape, pad_amount=ir.u32s(numpy.zeros((3, 2), int)))
     for axis, before in enumerate(pads[:, 0].tolist(), 1):
         x = w.sliced(x, axis, before, before + result.shape[axis])
     w.finish(x)
@@ -311,7 +302,7 @@ def _groups(w: Writer, op: Op, source: Tensor) -> bool:
 
     HTP computes some groups wrongly.
     """
-    weight, groups, result = op.inputs[1], int(op.param("group", 1)), op.outputs[0]
+    weight, groups = op.inputs[1], int(op.param("group", 1))
     if weight is None or weight.data is None or groups == 1:
         return False
     if op.type == "TransposeConv2d" and not _is_wrong(source, weight, groups):
@@ -329,9 +320,7 @@ def _groups(w: Writer, op: Op, source: Tensor) -> bool:
     if isinstance(encoding, ir.AxisScaleOffset):
         scales = encoding.scales * (groups if len(encoding.scales) == outputs else 1)
         whole.encoding = ir.AxisScaleOffset(dense.ndim - 1, scales, (0,) * len(scales))
-    params = {**op.params, "group": ir.u32(1)}
-    operands = [source, whole, *op.inputs[2:]]
-    w.finish(w.emit(op.type, operands, result.shape, params, result.dtype, result.encoding))
+    w.finish(w.again([source, whole, *op.inputs[2:]], group=ir.u32(1)))
     return True
 
 

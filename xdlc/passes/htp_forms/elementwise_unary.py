@@ -90,7 +90,7 @@ def _fine_logarithm(w: Writer, op: Op, source: Tensor) -> bool:
     step = 1.01 * _LEAST_STEP
     coarse = ir.ScaleOffset(step, round(encoding.offset * encoding.scale / step))
     log = w.emit("ElementWiseUnary", [source], result.shape, op.params, result.dtype, coarse)
-    w.finish(w.emit("Convert", [log], result.shape, {}, result.dtype, encoding))
+    w.finish(w.convert(log, result.dtype, encoding))
     return True
 
 

@@ -183,12 +183,6 @@ def _several_encodings(w: Writer, op: Op, source: Tensor) -> bool:
         return False
     if source.encoding == result.encoding == updates.encoding:
         return False
-    inputs = [_converted(w, source, result), index, _converted(w, updates, result)]
-    w.finish(w.emit(op.type, inputs, result.shape, op.params, result.dtype, result.encoding))
+    inputs = [w.convert(x, result.dtype, result.encoding) for x in (source, updates)]
+    w.finish(w.again([inputs[0], index, inputs[1]]))
     return True
-
-
-def _converted(w: Writer, x: Tensor, like: Tensor) -> Tensor:
-    if x.encoding == like.encoding:
-        return x
-    return w.emit("Convert", [x], x.shape, None, like.dtype, like.encoding)

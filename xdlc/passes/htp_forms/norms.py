@@ -25,10 +25,8 @@ def _two_columns(w: Writer, op: Op, source: Tensor) -> bool:
     shape = source.shape
     if not source.dtype.is_fixed or shape[-2:] != (2, 1) or shape[1:-2] not in ((), (1,)):
         return False
-    rows, result = w.reshape(source, (shape[0], 2, 1, 1)), op.outputs[0]
-    inputs = [rows, *op.inputs[1:]]
-    normed = w.emit(op.type, inputs, rows.shape, op.params, result.dtype, result.encoding)
-    w.finish(w.reshape(normed, shape))
+    rows = w.reshape(source, (shape[0], 2, 1, 1))
+    w.finish(w.reshape(w.again([rows, *op.inputs[1:]], rows.shape), shape))
     return True
 
 
@@ -39,9 +37,8 @@ def _sequences(w: Writer, op: Op, source: Tensor) -> bool:
     if source.rank != 3 or source.shape[0] == 1:
         return False
     batch, *rest = source.shape
-    result, plane = op.outputs[0], w.reshape(source, (batch, 1, *rest))
-    normed = w.emit(op.type, [plane, *op.inputs[1:]], plane.shape, op.params, result.dtype, result.encoding)
-    w.finish(w.reshape(normed, result.shape))
+    plane = w.reshape(source, (batch, 1, *rest))
+    w.finish(w.reshape(w.again([plane, *op.inputs[1:]], plane.shape), source.shape))
     return True
 
 
@@ -68,9 +65,7 @@ def _log_softmax(w: Writer, op: Op, source: Tensor) -> bool:
     entry = w.like(source, numpy.full(shape, lowest, source.dtype.numpy))
     longer = w.joined([source, entry], axis)
     logs = w.sliced(w.emit(op.type, [longer], longer.shape, op.params, kind, encoding), axis, 0, size)
-    if kind is not result.dtype:
-        logs = w.emit("Convert", [logs], result.shape, None, result.dtype, result.encoding)
-    w.finish(logs)
+    w.finish(w.convert(logs, result.dtype, result.encoding))
     return True
 
 
@@ -84,7 +79,7 @@ def _lowered(w: Writer, x: Tensor, encoding: ir.ScaleOffset, below: float) -> Te
     span = encoding.scale * (x.dtype.limits[1] + encoding.offset) - lowest
     joined = ir.ScaleOffset(span / most, round(lowest / span * most))
     if x.dtype is not UFIXED16:
-        x = w.emit("Convert", [x], x.shape, None, UFIXED16, widened(x))
+        x = w.convert(x, UFIXED16, widened(x))
     one = w.like(x, numpy.zeros(1, UFIXED16.numpy))
     one.encoding = ir.ScaleOffset(1 / most, -most)
     return w.binary(ADD, x, one, encoding=joined)
@@ -96,9 +91,7 @@ def _rms_norm_of_rows(w: Writer, op: Op, source: Tensor) -> bool:
     axes, last = [int(axis) for axis in op.param("axes")], source.rank - 1
     if source.rank < 3 or axes != [last]:
         return False
-    result = op.outputs[0]
     flat = w.reshape(source, (source.size // source.shape[-1], source.shape[-1]))
-    params = {**op.params, "axes": ir.u32s([1])}
-    rows = w.emit("RmsNorm", [flat, *op.inputs[1:]], flat.shape, params, result.dtype, result.encoding)
+    rows = w.again([flat, *op.inputs[1:]], flat.shape, axes=ir.u32s([1]))
     w.finish(w.reshape(rows, source.shape))
     return True

@@ -15,7 +15,6 @@ from xdlc.passes.avoid_faults import MISSING, form
 _CONSTANT, _EDGE = 0, 3
 _WIDE = 3
 """Elements of padding from which HTP takes other places along a second axis."""
-_CONSTANT = 0
 
 
 @form("Pad")
@@ -38,8 +37,7 @@ def _edge_padding(w: Writer, op: Op, source: Tensor) -> bool:
         inputs, amounts[axis] = [x, w.constant(places.astype(INT32.numpy))], 0
         x = w.emit("Gather", inputs, shape, params, x.dtype, x.encoding)
     if gathered and amounts.any():
-        params, shape = {**op.params, "pad_amount": ir.u32s(amounts)}, op.outputs[0].shape
-        x = w.emit(op.type, [x], shape, params, x.dtype, x.encoding)
+        x = w.again([x], pad_amount=ir.u32s(amounts))
     if gathered:
         w.finish(x)
     return bool(gathered)
@@ -58,10 +56,8 @@ def _last_axis_apart(w: Writer, op: Op, source: Tensor) -> bool:
         return False
     last, result = numpy.zeros_like(amounts), op.outputs[0]
     last[-1], amounts[-1] = amounts[-1], 0
-    shape = (*result.shape[:-1], source.shape[-1])
-    x = w.emit(op.type, [source], shape, {**op.params, "pad_amount": ir.u32s(amounts)}, source.dtype)
-    params = {**op.params, "pad_amount": ir.u32s(last)}
-    w.finish(w.emit(op.type, [x], result.shape, params, result.dtype))
+    x = w.again([source], (*result.shape[:-1], source.shape[-1]), pad_amount=ir.u32s(amounts))
+    w.finish(w.again([x], pad_amount=ir.u32s(last)))
     return True
 
 

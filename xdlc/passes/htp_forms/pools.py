@@ -91,15 +91,13 @@ def _one_plane(w: Writer, op: Op, source: Tensor) -> bool:
     kind, x = result.dtype, source
     if {source.dtype, kind} == {UFIXED8} and (fine := widened(result)) is not None:
         kind, encoding = UFIXED16, fine
-        x = w.emit("Convert", [x], x.shape, {}, kind, source.encoding)
+        x = w.convert(x, kind, source.encoding)
     window: dict[str, ir.Param] = {name: ir.u32s([1, *op.param(name)]) for name in ("filter_size", "stride")}
     window["pad_amount"] = ir.u32s([[0, 0], *op.param("pad_amount", numpy.zeros((2, 2)))])
     x = w.reshape(x, (batch, 1, *sizes))
     x = w.emit("PoolAvg3d", [x], (batch, 1, *results), {**op.params, **window}, kind, encoding)
     x = w.reshape(x, result.shape)
-    if kind is not result.dtype:
-        x = w.emit("Convert", [x], result.shape, {}, result.dtype, result.encoding)
-    w.finish(x)
+    w.finish(w.convert(x, result.dtype, result.encoding))
     return True
 
 
@@ -118,12 +116,11 @@ def _is_right(op: Op, source: Tensor) -> bool:
 @form("PoolAvg3d")
 def _counted_padding(w: Writer, op: Op, source: Tensor) -> bool:
     """Pad before the pool, and count no padding."""
-    result = op.outputs[0]
     if not op.param("count_pad_for_edges", False):
         return False
-    x, params = w.padded(source, _reached_pads(op)), {**op.params, "count_pad_for_edges": ir.b8(False)}
-    params |= {"pad_amount": ir.u32s(numpy.zeros((3, 2), int)), "rounding_mode": ir.u32(0)}
-    w.finish(w.emit(op.type, [x], result.shape, params, result.dtype, result.encoding))
+    params: dict[str, ir.Param] = {"count_pad_for_edges": ir.b8(False), "rounding_mode": ir.u32(0)}
+    params["pad_amount"] = ir.u32s(numpy.zeros((3, 2), int))
+    w.finish(w.again([w.padded(source, _reached_pads(op))], op.outputs[0].shape, **params))
     return True
 
 
@@ -141,9 +138,9 @@ def _no_columns(w: Writer, op: Op, source: Tensor) -> bool:
         return False
     pads = _reached_pads(op)
     pads[2, 1] += op.param("stride").astype(int)[2]
-    params = {**op.params, "pad_amount": ir.u32s(numpy.maximum(pads, 0)), "rounding_mode": ir.u32(0)}
     *sizes, columns, channels = result.shape
-    x = w.emit(op.type, [source], (*sizes, columns + 1, channels), params, result.dtype, result.encoding)
+    window: dict[str, ir.Param] = {"pad_amount": ir.u32s(numpy.maximum(pads, 0)), "rounding_mode": ir.u32(0)}
+    x = w.again([source], (*sizes, columns + 1, channels), **window)
     w.finish(w.sliced(x, 3, 0, columns))
     return True
 
@@ -157,9 +154,9 @@ def _unsigned(w: Writer, op: Op, source: Tensor) -> bool:
     result, before, after = op.outputs[0], widened(source), widened(op.outputs[0])
     if source.dtype is not SFIXED8 or before is None or after is None:
         return False
-    x = w.emit("Convert", [source], source.shape, {}, UFIXED16, before)
+    x = w.convert(source, UFIXED16, before)
     x = w.emit(op.type, [x], result.shape, op.params, UFIXED16, after)
-    w.finish(w.emit("Convert", [x], result.shape, {}, result.dtype, result.encoding))
+    w.finish(w.convert(x, result.dtype, result.encoding))
     return True
 
 

@@ -206,11 +206,10 @@ def _batches(w: Writer, op: Op, source: Tensor) -> bool:
 def _finish(
     w: Writer, op: Op, inputs: Sequence[Tensor | None], shape: Sequence[int], params: Mapping[str, ir.Param]
 ) -> None:
-    result = op.outputs[0]
-    folded = w.emit(op.type, inputs, shape, params, result.dtype, result.encoding)
+    folded = w.again(inputs, shape, **params)
     if op.is_inserted and folded.producer is not None:
         folded.producer.origin = op.origin  # by which the form that inserted it knows it
-    w.finish(w.reshape(folded, result.shape))
+    w.finish(w.reshape(folded, op.outputs[0].shape))
 
 
 def _runs(shape: Sequence[int], kinds: Sequence[object]) -> list[list[int]]:

@@ -25,7 +25,7 @@ from xdlc.opdefs.elementwise_enums import (
     SOFTPLUS,
     SUBTRACT,
 )
-from xdlc.passes._match import is_binary, is_native
+from xdlc.passes._match import binary, match, neuron, unary
 from xdlc.passes._writing import Writer
 from xdlc.passes.avoid_faults import form
 
@@ -36,31 +36,22 @@ _FAR = 10.0
 _SERIES = (2.0, 0.66667764, 0.39823071, 0.3269395)
 """Factors of s, s^3, s^5, s^7 in log((1 + s) / (1 - s)), within 7e-7 up to 1/3 (at Chebyshev nodes)."""
 _ROWS = 8
+_SOFT_SIGN = binary(DIVIDE, "x", binary(ADD, unary(ABS, "x"), "one"))
+_SWISH = binary(MULTIPLY, neuron(SIGMOID, "x", name="gate"), "x")
 
 
 @form("ElementWiseBinary")
 def _soft_sign(w: Writer, op: Op, source: Tensor) -> bool:
     """Clip x in ``x / (|x| + 1)``."""
-    total = op.inputs[1].producer if op.inputs[1] is not None else None
-    if not is_binary(op, DIVIDE) or not source.dtype.is_float or w.is_clipped(source):
+    named = match(w.graph, _SOFT_SIGN, op.outputs[0])
+    if named is None or not source.dtype.is_float or w.is_clipped(source):
         return False
-    if total is None or not is_binary(total, ADD):
-        return False
-    sizes = [_is_absolute(x, source) for x in total.inputs]
-    if sizes.count(True) != 1:
-        return False
-    one = total.inputs[sizes.index(False)]
-    if one is None or one.data is None or (one.numpy() != 1).any():
+    one = named["one"]
+    if one.data is None or (one.numpy() != 1).any():
         return False
     x = w.clip(source, -_LARGEST, _LARGEST)
     w.graph.set_inputs(op, [x, w.binary(ADD, w.unary(ABS, x), one)])
     return True
-
-
-def _is_absolute(x: Tensor | None, source: Tensor) -> bool:
-    """Return whether a tensor is the absolute value of another."""
-    before = x.producer if x is not None else None
-    return before is not None and is_native(before, "ElementWiseUnary", ABS) and before.inputs[0] is source
 
 
 @form("ElementWiseNeuron")
@@ -98,23 +89,14 @@ def _fused_swish(w: Writer, op: Op, source: Tensor) -> bool:
 
     HTP's kernel of both repeats 8 rows.
     """
-    if op.param("operation") != MULTIPLY or source.dtype is not UFIXED16 or source.rank < 3:
+    named = match(w.graph, _SWISH, op.outputs[0])
+    if named is None or source.dtype is not UFIXED16 or source.rank < 3 or named["gate"].shape[-3] <= _ROWS:
         return False
-    for gate, factor in (op.inputs, op.inputs[::-1]):
-        sigmoid = gate.producer if gate is not None else None
-        if (
-            gate is None
-            or sigmoid is None
-            or sigmoid.type != "ElementWiseNeuron"
-            or sigmoid.inputs[0] is not factor
-        ):
-            continue
-        if sigmoid.param("operation") == SIGMOID and gate.shape[-3] > _ROWS:
-            params = {"operation": ir.u32(RELU)}
-            apart = w.emit("ElementWiseNeuron", [gate], gate.shape, params, gate.dtype, gate.encoding)
-            w.graph.set_inputs(op, [apart if tensor is gate else tensor for tensor in op.inputs])
-            return True
-    return False
+    gate = named["gate"]
+    params = {"operation": ir.u32(RELU)}
+    apart = w.emit("ElementWiseNeuron", [gate], gate.shape, params, gate.dtype, gate.encoding)
+    w.graph.replace(gate, apart, [op])
+    return True
 
 
 _TURNS = 710
