@@ -1,7 +1,5 @@
 """Recipes for raw files run as they stand and write what tools read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy

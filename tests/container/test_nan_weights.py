@@ -1,7 +1,5 @@
 """Weights that hold NaN are named when written and when quantizing fails."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 

@@ -217,10 +217,7 @@ def foreign_file(path):
         7, nodes, (1, 2), (), [Attribute("BufferInfos", 11, attributes=infos), Attribute("more", 5, text="t")]
     )
     params = dlc3_params.Params([dlc3_params.NodeParams("fc", foreign_weights())])
-    content = {
-        "model": prefixed(3, 0, encode(model)),
-        "model.params": prefixed(3, 0, encode(params)),
-    }
+    content = {"model": prefixed(3, 0, encode(model)), "model.params": prefixed(3, 0, encode(params))}
     return write(path, {**content, "dlc.metadata": TEXT, "aip.metadata0": b"record"})
 
 

@@ -8,14 +8,7 @@ from xdlc.container import describe, load, save
 from xdlc.container.flatbuffer import decode
 from xdlc.container.write4 import make_entries
 from xdlc.errors import ContainerError
-from xdlc.ir import (
-    ArrayData,
-    BlockScaleOffset,
-    Model,
-    Role,
-    Tensor,
-    static,
-)
+from xdlc.ir import ArrayData, BlockScaleOffset, Model, Role, Tensor, static
 from xdlc.ir.data import Transform
 from xdlc.ir.dtype import FLOAT32, SFIXED8
 from xdlc.schema._generated import dlc4_model

@@ -59,9 +59,6 @@ class AipBuffer:
     """A tensor that enters or leaves a section.
 
     Attributes:
-        name: Name of the buffer in the model.
-        is_output: Direction.
-        layer: Id of its layer.
         id: ``layer << 16 | index``, with 0x1000 set for outputs.
         dimensions: Axes of the tensor in HTA's memory; empty for HNN.
         unknown: A word of HTA buffers, 0 in all known records; 0 for HNN, where it is garbage.
@@ -80,10 +77,8 @@ class Section:
     """A run of layers on one engine.
 
     Attributes:
-        engine: Its engine.
         first: Id of its first layer.
         last: Id of its last layer.
-        buffers: Its inputs and outputs.
         binary: Payload for HTA: compiled code, or xdlc's sub-graph; empty for HNN.
     """
 
@@ -133,7 +128,6 @@ def parse_aip(data: bytes | memoryview, *, where: str) -> AipRecord:
 
     Args:
         data: The whole record; payloads of sections stay parts of it.
-        where: File and entry, for errors.
 
     Raises:
         ContainerError: If a count, size or value breaks the layout, or bytes are left over.

@@ -43,7 +43,6 @@ class Entry:
     """One stored entry.
 
     Attributes:
-        name: Its name.
         offset: First byte of its data in the file.
         size: Bytes of data.
         crc: CRC-32 of its data; 0 if it is not known, as in the vendor's files.
@@ -112,7 +111,6 @@ def entry_bytes(source: MappedFile, entry: Entry, skip: int = 0, most: int = MAX
     """Return the bytes of an entry, not copied.
 
     Args:
-        source: The file.
         skip: Bytes of a prefix to omit.
         most: Bytes that it may have.
 
@@ -251,7 +249,7 @@ class ArchiveWriter:
                 f"a DLC cannot have an entry named {name!r}",
                 fix="give each record a short name of its own",
             )
-        size = sum(part.nbytes if isinstance(part, TensorData) else len(part) for part in parts)
+        size = sum([part.nbytes if isinstance(part, TensorData) else len(part) for part in parts])
         header = LOCAL.size + len(raw) + EXTRA64.size
         padding = -(self._position + header) % alignment
         extra = EXTRA64.pack(1, EXTRA64.size - 4 + padding, size, size, 0, 0, padding, alignment, 0)
@@ -266,7 +264,8 @@ class ArchiveWriter:
         target = summed if self._crc else self._file
         for part in parts:
             if isinstance(part, TensorData):
-                summed.floats = part.dtype if is_float(part.dtype) else None
+                dtype = part.dtype
+                summed.floats = dtype if is_float(dtype) else None
                 part.write_to(target)
                 part.release()
                 if summed.has_nan:

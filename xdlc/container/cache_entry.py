@@ -46,11 +46,8 @@ class CachedTensor:
     """An input or output of a cached graph.
 
     Attributes:
-        name: Its name.
-        shape: Its dimensions.
         dtype: Its type under our name, or the vendor's if it is unknown.
         scale: Of its encoding, ``float = (quantized + offset) * scale``; None without one.
-        offset: Of its encoding.
     """
 
     name: str | None
@@ -65,9 +62,6 @@ class CachedGraph:
     """A graph of a cache.
 
     Attributes:
-        name: Its name.
-        inputs: Its inputs, in order.
-        outputs: Its outputs, in order.
         vtcm_mb: Vector memory that it is planned for, in MB.
         optimization_level: 1 to 3; 0: the library's choice.
         hvx_threads: Threads of the vector unit; 0: all.
@@ -102,9 +96,7 @@ class CacheEntry:
         core_api: Version of the QNN API.
         backend_api: Version of the HTP's part of it.
         blob_version: Version of the binary's form.
-        blob_bytes: Size of the binary.
         time: Time of its making, as in the entry.
-        graphs: Its graphs.
     """
 
     soc_id: int | None

@@ -19,15 +19,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from xdlc.container.metadata import read_json
 from xdlc.errors import ContainerError
 from xdlc.ir import Model, TensorData, raw_data
+from xdlc.json_fields import Fields, Node, Scope, Stop, shown
 from xdlc.options import spell
 
 RECORD = "xdlc.caches"
@@ -36,12 +37,6 @@ INPUTS = ("samples", "seeded")
 _FINGERPRINT = re.compile(r"[0-9a-f]{32}")
 _NUMBERS = ("vtcm_mb", "optimization_level", "num_hvx_threads")
 _FLAGS = ("dlbc", "share_weights", "share_graph_weights", "arch_only")
-
-
-def _error(problem: str, where: str) -> ContainerError:
-    """Return an error of the record, which a new preparation replaces."""
-    fix = f"prepare the model again, with {spell('overwrite_cache_records', True)}"
-    return ContainerError(problem, where=where, fix=fix)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +104,6 @@ class CacheFacts:
         share_weights: Whether its weights are in records of their own.
         share_graph_weights: Whether its graphs have their common weights once.
         arch_only: Whether it was compiled for any SoC of its architecture.
-        xdlc: Version of xdlc that made it.
         content: Hash of the cache and of weights that it shares, see ``content_hash``; None in records of
             older versions.
         verified: Result of its verification; None if it is not verified.
@@ -146,12 +140,21 @@ def read(model: Model) -> dict[str, CacheFacts]:
     data = model.records.get(RECORD)
     if data is None:
         return {}
-    where = f"record {RECORD!r}"
-    content = read_json(data.content(), {}, where)
-    if content.get("version") != VERSION:
-        raise _error(f"has version {content.get('version')!r}; only {VERSION} is supported", where)
-    listed = _typed(content.get("caches"), dict, "'caches'", where)
-    return {name: _cache(entry, f"{where}: cache {name!r}") for name, entry in listed.items()}
+    scope = Scope(f"record {RECORD!r}", ContainerError)
+    content = read_json(data.content(), {}, scope.where)
+    facts: dict[str, CacheFacts] = {}
+    with suppress(Stop):
+        record = Fields(Node(content), "the record", scope)
+        version = record.value("version")
+        if version != VERSION:
+            record.report("version", f"has version {version!r:.40}; only {VERSION} is supported", "")
+        record.require("caches", "{}")
+        for name, node in record.members("caches").items():
+            facts[name] = _cache(Fields(node, f"cache {shown(name)}", scope))
+    if scope.problems:
+        scope.problems[0].fix = f"prepare the model again, with {spell('overwrite_cache_records', True)}"
+        raise scope.problems[0]
+    return facts
 
 
 def write(model: Model, facts: Mapping[str, CacheFacts]) -> None:
@@ -193,83 +196,67 @@ def _words(facts: CacheFacts) -> dict[str, Any]:
     }
 
 
-def _cache(value: Any, where: str) -> CacheFacts:
-    entry = _typed(value, dict, "the entry", where)
-    graphs = _typed(entry.get("graphs"), dict, "'graphs'", where)
-    flags = dict.fromkeys(_FLAGS[1:], False) | entry
-    values: dict[str, Any] = {key: _number(entry, key, where) for key in _NUMBERS}
-    values |= {key: _typed(flags.get(key), bool, repr(key), where) for key in _FLAGS}
+def _cache(entry: Fields) -> CacheFacts:
+    for name, example in (("graphs", "{}"), ("xdlc", '""')):
+        entry.require(name, example)
+    graphs = {
+        name: _graph(Fields(node, f"graph {shown(name)}", entry.scope))
+        for name, node in entry.members("graphs").items()
+    }
+    verified = entry.node("verified")
+    values: dict[str, Any] = {key: _number(entry, key) for key in _NUMBERS}
+    values |= {key: entry.flag(key) for key in _FLAGS}
     return CacheFacts(
-        {name: _graph(facts, f"{where}: graph {name!r}") for name, facts in graphs.items()},
-        xdlc=_typed(entry.get("xdlc"), str, "'xdlc'", where),
-        content=_hash(entry["content"], where) if entry.get("content") is not None else None,
-        verified=_verification(entry.get("verified"), f"{where}: 'verified'"),
+        graphs,
+        xdlc=entry.text("xdlc"),
+        content=_hash(entry, "content") if "content" in entry else None,
+        verified=None if verified is None else _verification(Fields(verified, "verified", entry.scope)),
         **values,
     )
 
 
-def _hash(value: Any, where: str) -> str:
-    text: str = _typed(value, str, "a hash", where)
-    if not _FINGERPRINT.fullmatch(text):
-        raise _error(f"has the hash {text[:40]!r}, expected 32 hexadecimal digits", where)
-    return text
+def _number(entry: Fields, name: str) -> int | None:
+    number = entry.whole(name)
+    if number is not None and not 0 <= number < 1 << 32:
+        entry.report(name, f"{name} of {entry.what} must be a number of 32 bits, found {number}", "")
+    return number
 
 
-def _verification(value: Any, where: str) -> Verification | None:
-    if value is None:
-        return None
-    entry = _typed(value, dict, "the entry", where)
-    soc, build, inputs = (_typed(entry.get(key), str, repr(key), where) for key in ("soc", "build", "inputs"))
-    if inputs not in INPUTS:
-        raise _error(f"has {inputs[:40]!r} at 'inputs', expected one of {', '.join(INPUTS)}", where)
-    share, judged = _share(entry, "share", where), entry.get("judged")
-    outputs = _typed(entry.get("outputs"), dict, "'outputs'", where)
+def _hash(entry: Fields, name: str) -> str:
+    digits = entry.text(name)
+    if not _FINGERPRINT.fullmatch(digits):
+        entry.report(name, f"{name} of {entry.what} is not 32 hexadecimal digits", "")
+    return digits
+
+
+def _graph(entry: Fields) -> GraphFacts:
+    entry.require("source", '""')
+    ops = entry.strings("ops") if "ops" in entry else None
+    return GraphFacts(_hash(entry, "fingerprint"), entry.text("source"), ops)
+
+
+def _verification(entry: Fields) -> Verification:
+    for name in ("soc", "build", "inputs", "share", "outputs"):
+        entry.require(name, '""')
+    outputs = {}
+    for name, node in entry.members("outputs").items():
+        output = Fields(node, f"output {shown(name)}", entry.scope)
+        for member in ("sqnr", "difference"):
+            output.require(member, "1.0")
+        outputs[name] = OutputFigures(output.number("sqnr") or 0.0, output.number("difference") or 0.0)
     return Verification(
-        soc,
-        build,
-        inputs,
-        share,
-        {name: _figures(each, where) for name, each in outputs.items()},
-        None if judged is None else _share(entry, "judged", where),
-        _typed(entry.get("compiled", False), bool, "'compiled'", where),
+        entry.text("soc"),
+        entry.text("build"),
+        entry.one_of("inputs", INPUTS),
+        _share(entry, "share") or 0.0,
+        outputs,
+        _share(entry, "judged"),
+        entry.flag("compiled"),
     )
 
 
-def _figures(value: Any, where: str) -> OutputFigures:
-    entry = _typed(value, dict, "an output", where)
-    return OutputFigures(*(_real(entry.get(key), key, where) for key in ("sqnr", "difference")))
-
-
-def _share(entry: Mapping[str, Any], key: str, where: str) -> float:
-    share = _real(entry.get(key), key, where)
-    if not 0 <= share <= 1:
-        raise _error(f"has {share!r} at {key!r}, expected a number from 0 to 1", where)
+def _share(entry: Fields, name: str) -> float | None:
+    share = entry.number(name)
+    if share is not None and not 0 <= share <= 1:
+        entry.report(name, f"{name} of {entry.what} must be from 0 to 1, found {share}", "")
     return share
-
-
-def _real(value: Any, key: str, where: str) -> float:
-    if type(value) in (int, float) and math.isfinite(value) and abs(value) < 1e300:
-        return float(value)
-    raise _error(f"has {value!r:.40} at {key!r}, expected a finite number", where)
-
-
-def _graph(value: Any, where: str) -> GraphFacts:
-    entry = _typed(value, dict, "the entry", where)
-    fingerprint = _hash(entry.get("fingerprint"), where)
-    ops = entry.get("ops")
-    if ops is not None:
-        ops = tuple(_typed(name, str, "a name in 'ops'", where) for name in _typed(ops, list, "'ops'", where))
-    return GraphFacts(fingerprint, _typed(entry.get("source"), str, "'source'", where), ops)
-
-
-def _number(entry: Mapping[str, Any], key: str, where: str) -> int | None:
-    value = entry.get(key)
-    if value is None or (type(value) is int and 0 <= value < 1 << 32):
-        return value
-    raise _error(f"has {value!r:.40} at {key!r}, expected a number or null", where)
-
-
-def _typed(value: Any, kind: type, place: str, where: str) -> Any:
-    if isinstance(value, kind):
-        return value
-    raise _error(f"has a {type(value).__name__} in the place of {place}, expected a {kind.__name__}", where)

@@ -59,7 +59,6 @@ class Cache:
     """A compiled cache.
 
     Attributes:
-        name: Name of its record.
         soc: SoC in the name, in lower case.
         entry: Its entry of ``cacheList``; None if it has none, so that the vendor does not find it.
         data: The record; None if it is missing.
@@ -193,7 +192,6 @@ def add_cache(
     Args:
         model: The model; its records and its ``cacheList`` change together.
         soc_name: SoC such as ``sm8650``; the record's name has it in lower case.
-        data: The context binary.
         entry: Its description for ``cacheList``, complete but for ``cacheName`` and perhaps ``timestamp``.
         shared: Weights in records of their own and their descriptions, by record; the model may have them
             already, of another SoC.

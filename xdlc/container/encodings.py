@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import struct
 from collections.abc import Sequence
+from typing import Any
 
 from xdlc.container.flatbuffer import REPEAT
+from xdlc.container.flatbuffer_encode import Rows
 from xdlc.errors import ContainerError
 from xdlc.ir import (
     AxisScaleOffset,
@@ -51,11 +54,7 @@ def read_encoding(
     """Return the encoding of a tensor; None if it has none.
 
     Args:
-        quantization: Its table.
-        shape: Shape of the tensor.
-        dtype: Data type of the tensor.
         blocks: The entry model.encodings.bin.
-        where: File and tensor, for errors.
 
     Raises:
         ContainerError: If the kind is unknown, or the table that it needs is missing or out of bounds.
@@ -302,11 +301,7 @@ def _affine(scale: float, offset: int, bits: int | None, dtype: DType) -> tables
     return tables.Affine(bits or dtype.bits, 0.0, 0.0, scale, offset, dtype.is_signed)
 
 
-def _channels(
-    scales: Sequence[float], offsets: Sequence[int], bits: int | None, dtype: DType
-) -> list[tables.Affine]:
-    width, signed = bits or dtype.bits, dtype.is_signed
-    return [
-        tables.Affine(width, 0.0, 0.0, scale, offset, signed)
-        for scale, offset in zip(scales, offsets, strict=True)
-    ]
+def _channels(scales: Sequence[float], offsets: Sequence[int], bits: int | None, dtype: DType) -> Any:
+    """Return the tables of ``_affine`` for each channel."""
+    width, zero = itertools.repeat(bits or dtype.bits), itertools.repeat(0.0)
+    return Rows(tables.Affine, zip(width, zero, zero, scales, offsets, itertools.repeat(dtype.is_signed)))

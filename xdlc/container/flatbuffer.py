@@ -106,7 +106,6 @@ def decode(data: bytes | memoryview, root: type[T], where: str) -> T:
     Args:
         data: The whole flatbuffer, from its root offset on.
         root: Class of the root table.
-        where: File and entry, for errors.
 
     Raises:
         ContainerError: If any offset, count, string or depth breaks the format's rules.
@@ -142,10 +141,13 @@ class _Decoder:
     def spend(self, amount: int) -> None:
         self.budget -= amount
         if self.budget < 0:
-            raise self.fail(
-                f"refers to its {self.size} bytes more than {REPEAT} times over, or costs more than"
-                f" {self.allowed} to read"
-            )
+            raise self.overspent()
+
+    def overspent(self) -> ContainerError:
+        return self.fail(
+            f"refers to its {self.size} bytes more than {REPEAT} times over, or costs more than"
+            f" {self.allowed} to read"
+        )
 
     def table(self, position: int, cls: type[Table], depth: int) -> Table:
         if depth > MAX_DEPTH:
@@ -156,7 +158,9 @@ class _Decoder:
         layout = self.layouts.get((cls, vtable)) or self.layout_at(vtable, cls)
         if position + layout.size > self.size:
             raise self.cut(f"a table of {layout.size} bytes at byte {position}")
-        self.spend(TABLE_COST)
+        self.budget -= TABLE_COST
+        if self.budget < 0:
+            raise self.overspent()
         values = [*layout.pick(layout.unpack(self.data, position) + layout.defaults)]
         for index, offset in layout.strings:
             place = position + offset + values[index]
@@ -238,7 +242,9 @@ class _Decoder:
         start = position + 4
         if start + count * width > self.size:
             raise self.cut(f"a vector of {count} elements at byte {position}")
-        self.spend(4 + count * width)
+        self.budget -= 4 + count * width
+        if self.budget < 0:
+            raise self.overspent()
         return start, count
 
     def read_vector(self, position: int, offset: int, field: Field, depth: int) -> Any:

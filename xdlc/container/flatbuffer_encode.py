@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import operator
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 from xdlc.container.flatbuffer import FORMATS, SIZES, picker
@@ -22,11 +23,7 @@ Part = bytes | bytearray | TensorData
 
 
 class Stream(Blob):
-    """Tensor data as a byte vector, which ``encode_parts`` does not copy.
-
-    Attributes:
-        data: The bytes.
-    """
+    """Tensor data as a byte vector, which ``encode_parts`` does not copy."""
 
     __slots__ = ("data",)
 
@@ -39,6 +36,18 @@ class Stream(Blob):
 
     def __bytes__(self) -> bytes:
         return bytes(self.data.numpy().tobytes())
+
+
+class Rows(list[tuple[Any, ...]]):
+    """Tables of one class that have only scalars, each as the values of its fields.
+
+    Attributes:
+        table: The class.
+    """
+
+    def __init__(self, table: type[Table], rows: Iterable[tuple[Any, ...]]) -> None:
+        super().__init__(rows)
+        self.table = table
 
 
 def encode(root: Table) -> bytearray:
@@ -81,12 +90,12 @@ class _Shape:
         pick: Takes the scalars from the values of all fields, in the order of their bytes.
         strings: Index and byte offset of each string.
         children: Index, byte offset, kind and element of each other field that refers to something.
-        vtable: Position of the vtable.
+        vtable: Bytes of the vtable.
     """
 
     __slots__ = ("align", "children", "pack", "pick", "strings", "vtable")
 
-    def __init__(self, cls: type[Table], is_present: tuple[bool, ...], out: bytearray) -> None:
+    def __init__(self, cls: type[Table], is_present: tuple[bool, ...]) -> None:
         fields = cls.FIELDS
         present = [index for index, yes in enumerate(is_present) if yes]
         widths = {index: SIZES.get(fields[index].kind, 4) for index in present}
@@ -99,14 +108,11 @@ class _Shape:
                     end += -end % width
                     offsets[index] = end
                     end += width
-        last = max((fields[index].slot for index in present), default=2)
+        last = max([fields[index].slot for index in present], default=2)
         slots = [0] * ((last - 2) // 2)
         for index in present:
             slots[(fields[index].slot - 4) // 2] = offsets[index]
-        out.extend(bytes(-len(out) % 4))
-        self.vtable = len(out)
-        out += struct.pack(f"<HH{len(slots)}H", 4 + 2 * len(slots), end, *slots)
-        out.extend(bytes(-len(out) % 4))
+        self.vtable = struct.pack(f"<HH{len(slots)}H", 4 + 2 * len(slots), end, *slots)
         order = sorted(present, key=offsets.__getitem__)
         code, position = "<i", 4
         for index in order:
@@ -122,16 +128,20 @@ class _Shape:
         ]
 
 
-class _Plan:
+@cache
+def _shape(cls: type[Table], is_present: tuple[bool, ...]) -> _Shape:
+    return _Shape(cls, is_present)
+
+
+class _Fields:
     """Access to the fields of tables of one class.
 
     Attributes:
         get: Returns the values of all fields of a table.
         defaults: Their defaults.
-        shapes: Shapes made so far, by which fields differ from their default.
     """
 
-    __slots__ = ("defaults", "get", "shapes")
+    __slots__ = ("defaults", "get")
 
     def __init__(self, cls: type[Table]) -> None:
         names = [field.name for field in cls.FIELDS]
@@ -139,14 +149,18 @@ class _Plan:
         self.get: Callable[[Table], tuple[Any, ...]] = (
             operator.attrgetter(*names, names[0]) if len(names) == 1 else operator.attrgetter(*names)
         )
-        self.defaults = tuple(field.default for field in cls.FIELDS)
-        self.shapes: dict[tuple[bool, ...], _Shape] = {}
+        self.defaults = tuple([field.default for field in cls.FIELDS])
+
+
+@cache
+def _fields(cls: type[Table]) -> _Fields:
+    return _Fields(cls)
 
 
 class _Encoder:
     def __init__(self) -> None:
         self.out = bytearray(8)
-        self.plans: dict[type[Table], _Plan] = {}
+        self.vtables: dict[_Shape, int] = {}
         self.strings: dict[str, list[int]] = {}
         self.streams: list[tuple[int, TensorData]] = []
 
@@ -180,29 +194,26 @@ class _Encoder:
             position += _STREAM_HEAD.size + data.nbytes + padding
         return parts
 
-    def plan(self, cls: type[Table]) -> _Plan:
-        found = self.plans.get(cls)
-        if found is None:
-            found = self.plans[cls] = _Plan(cls)
-        return found
-
-    def shape(self, cls: type[Table], plan: _Plan, present: tuple[bool, ...]) -> _Shape:
-        shape = plan.shapes.get(present)
-        if shape is None:
-            shape = plan.shapes[present] = _Shape(cls, present, self.out)
-        return shape
+    def vtable(self, shape: _Shape) -> int:
+        """Write a vtable; return where it is."""
+        out = self.out
+        out.extend(_ZEROS[-len(out) % 4])
+        position = self.vtables[shape] = len(out)
+        out += shape.vtable
+        out.extend(_ZEROS[-len(out) % 4])
+        return position
 
     def table(self, table: Table) -> int:
-        cls = type(table)
-        plan = self.plans.get(cls) or self.plan(cls)
-        values = plan.get(table)
-        present = tuple(map(operator.ne, values, plan.defaults))
-        shape = plan.shapes.get(present) or self.shape(cls, plan, present)
+        cls: Any = type(table)
+        fields = _fields(cls)
+        values = fields.get(table)
+        shape = _shape(cls, tuple(map(operator.ne, values, fields.defaults)))
+        vtable = self.vtables.get(shape) or self.vtable(shape)
         out = self.out
         out.extend(_ZEROS[-len(out) % shape.align])
         position = len(out)
         try:
-            out += shape.pack(position - shape.vtable, *shape.pick(values))
+            out += shape.pack(position - vtable, *shape.pick(values))
         except (struct.error, OverflowError) as error:
             raise _unfit(table) from error
         for index, offset in shape.strings:
@@ -242,33 +253,29 @@ class _Encoder:
             for slot, text in enumerate(values):
                 strings.setdefault(text, []).append(first + 4 * slot)
             return position
-        if count and values[0].IS_FLAT:
-            places = self.flat_tables(values)
-        else:
-            write = self.table
-            places = [write(table) for table in values]
+        places = self.rows(values) if isinstance(values, Rows) else list(map(self.table, values))
         offsets = [place - first - 4 * slot for slot, place in enumerate(places)]
         struct.pack_into(f"<{count}I", out, first, *offsets)
         return position
 
-    def flat_tables(self, tables: Sequence[Any]) -> list[int]:
+    def rows(self, rows: Rows) -> list[int]:
         """Write tables of scalars only; return where each is."""
-        out, cls, last, places = self.out, type(tables[0]), None, []
-        plan = self.plan(cls)
-        get, defaults = plan.get, plan.defaults
-        for table in tables:
-            values = get(table)
+        cls: Any = rows.table
+        out, last, places = self.out, None, []
+        defaults = _fields(cls).defaults
+        for values in rows:
             present = tuple(map(operator.ne, values, defaults))
             if present != last:
-                shape = self.shape(cls, plan, present)
-                last, pack, pick, vtable = present, shape.pack, shape.pick, shape.vtable
+                shape = _shape(cls, present)
+                last, pack, pick = present, shape.pack, shape.pick
+                vtable = self.vtables.get(shape) or self.vtable(shape)
             out.extend(_ZEROS[-len(out) % shape.align])
             position = len(out)
             places.append(position)
             try:
                 out += pack(position - vtable, *pick(values))
             except (struct.error, OverflowError) as error:
-                raise _unfit(table) from error
+                raise _unfit(cls(*values)) from error
         return places
 
 

@@ -46,9 +46,7 @@ def read_json(data: memoryview, form: Any, where: str) -> Any:
     """Return the JSON value of an entry.
 
     Args:
-        data: The entry.
         form: The form that the value should have, for ``xdlc.json_fields.fits``.
-        where: Place for errors.
 
     Raises:
         ContainerError: If it is not UTF-8, no JSON, of another form, or too large or too deeply nested to be
@@ -161,7 +159,6 @@ def add_step(model: Model, tool: str, args: Mapping[str, Any]) -> None:
     """Add a step of a tool of xdlc to the history of a model.
 
     Args:
-        tool: Name of the tool.
         args: Options that were given, as JSON takes them.
     """
     step = {"tool": tool, "converterVersion": VERSION, "args": dict(args)}
@@ -326,9 +323,7 @@ def read_io(data: memoryview, model: Model, where: str, *, outputs: bool = False
     """Apply an ``xdlc.io`` record: notes on axes, and the order of graphs.
 
     Args:
-        data: The record.
         model: The model; its graphs are sorted by name in the file.
-        where: Place for errors.
         outputs: Whether the record lists the outputs too, as in format 3, which has no list of them.
 
     Raises:

@@ -57,9 +57,7 @@ def to_qnn(
     """Return the QNN type and the parameters of a node.
 
     Args:
-        type: Type in the file.
         package: Op package; only the vendor's own has folded types.
-        params: Parameters of the node.
         supplements: Its supplemental strings.
 
     Raises:

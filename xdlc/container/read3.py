@@ -82,11 +82,6 @@ def elements(attribute: Attribute | None) -> Iterator[Attribute]:
 def to_params(name: str, attribute: Attribute, layer: str, where: str) -> dict[str, Param]:
     """Return an attribute's parameters: one for each leaf, under dotted names.
 
-    Args:
-        name: Name of the parameter.
-        layer: Name of its layer.
-        where: Place for errors.
-
     Raises:
         ContainerError: If a type is not known, or a name comes twice.
     """

@@ -51,10 +51,7 @@ def read_graphs(
     """Add a file's graphs to ``model``; weights stay in the file until they are used.
 
     Args:
-        source: The file.
-        entries: Its entries.
         version: Major and minor version of the entry ``model``.
-        model: Receives the graphs.
 
     Raises:
         ContainerError: If an entry is missing or breaks a rule: names the entry and the rule.

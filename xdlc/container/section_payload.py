@@ -42,10 +42,6 @@ def write_subgraph(graph: Graph) -> bytes:
 def read_subgraph(payload: bytes | memoryview, *, where: str) -> Graph:
     """Return the sub-graph in a section's payload.
 
-    Args:
-        payload: The payload, untrusted.
-        where: Its place, for errors.
-
     Raises:
         ContainerError: If it is of another version, damaged, or more than one graph.
     """

@@ -60,7 +60,6 @@ def load(path: str | os.PathLike[str], *, crc: bool = True) -> Model:
     graph of package ``snpe``, see ``xdlc.container.read3``.
 
     Args:
-        path: The file.
         crc: Whether entries that have a CRC-32 are compared with it when their bytes are first used: errors
             are raised there.
 
@@ -76,7 +75,6 @@ def load_bytes(content: memoryview, name: str) -> Model:
     """Return the model from the bytes of a DLC, like ``load``.
 
     Args:
-        content: The bytes.
         name: What errors call them.
 
     Raises:
@@ -154,7 +152,6 @@ class Description:
 
     Attributes:
         version: Format like ``4.1``; None without a model (caches only).
-        size: Bytes of the file.
         entries: Its entries in directory order.
     """
 
@@ -185,7 +182,6 @@ def save(model: Model, path: str | os.PathLike[str], *, version: str = FORMAT, c
     not a range of a file, at most.
 
     Args:
-        path: The file.
         version: ``4.1``, or ``4.0`` for a file whose data is inside ``model.params``: viewers that do not
             read the entry ``model.params.bin`` show it, and it ends at 2 GiB.
         crc: Whether entries get their CRC-32; without, each has 0.

@@ -38,7 +38,6 @@ class Entries:
     """Contents of the entries of a model.
 
     Attributes:
-        model: Graphs.
         params: Index of the data, part by part; in format 4.0 with the data.
         data: The data, part by part; empty if the model has none, and in format 4.0.
         encodings: Scales of block encodings; empty if none are used.
@@ -94,7 +93,7 @@ class _Writer:
         self.stored: dict[bytes, dlc4_params.Range] = {}
 
     def write(self, model: Model) -> Entries:
-        if self.version != INLINE:
+        if self.version != INLINE and len(model.graphs) > 1:
             self.hashes = _hashes(model.graphs.values())
         graphs, params = [], []
         # The vendor's reader finds a graph by bisection, so they are sorted by name.
@@ -118,7 +117,7 @@ class _Writer:
         while null in graph.tensors:
             null += "_"
         tensors = [self.tensor(tensor) for tensor in ordered]
-        if any(tensor is None for op in graph.ops for tensor in op._inputs):
+        if any(None in op._inputs for op in graph.ops):
             omitted = Tensor(null, (0,), FLOAT32, role=Role.NULL)
             tensors.append(self.tensor(omitted))
         static = sorted((tensor for tensor in ordered if tensor.data is not None), key=_by_name)

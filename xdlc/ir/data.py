@@ -61,7 +61,7 @@ class TensorData(ABC):
     @property
     def nbytes(self) -> int:
         """Size in bytes when written."""
-        return math.prod(self.shape) * self.dtype.itemsize
+        return math.prod(self.shape) * self._type.itemsize
 
     @property
     def nbytes_read(self) -> int:
@@ -141,10 +141,9 @@ class TensorData(ABC):
         order = tuple(perm)
         if order == tuple(range(len(order))):
             return self
-        shape = tuple(self.shape[axis] for axis in order)
-        if [axis for axis in order if self.shape[axis] != 1] == [
-            axis for axis in range(len(order)) if self.shape[axis] != 1
-        ]:
+        shape = tuple(map(self.shape.__getitem__, order))
+        moving = [axis for axis in order if self.shape[axis] != 1]
+        if moving == sorted(moving):
             return self.reshape(shape)  # only axes of size 1 move: same bytes
         by_rows = order[0] == 0
         return self.transform(lambda array: array.transpose(order), shape=shape, by_rows=by_rows, factors=1.0)
@@ -192,7 +191,7 @@ class ArrayData(TensorData):
         little = given.dtype.newbyteorder("<") if given.dtype.byteorder == ">" else given.dtype
         self._array = given.astype(little, copy=False)
         self.shape = tuple(given.shape)
-        self.dtype = self._array.dtype
+        self._type = little
 
     def numpy(self) -> Array:
         return self._array
@@ -323,24 +322,19 @@ class MappedData(TensorData):
     ) -> None:
         self._source = source
         self._offset = offset
-        self.shape = tuple(int(dim) for dim in shape)
+        self.shape = tuple(map(int, shape))
         if isinstance(dtype, DType):
-            self.dtype = dtype
+            self._type = dtype
         else:
             import numpy
 
-            self.dtype = numpy.dtype(dtype)
+            self._type = numpy.dtype(dtype)
         if offset < 0 or offset + self.nbytes > source.size:
             raise ModelError(
                 f"the file has {source.size} bytes, but the model needs {offset} to {offset + self.nbytes}",
                 where=str(source.path),
                 fix="get the file again: it is truncated or belongs to another model",
             )
-
-    @property
-    def nbytes(self) -> int:
-        """Size in bytes, for which no numpy is needed."""
-        return math.prod(self.shape) * self._type.itemsize
 
     @property
     def location(self) -> tuple[MappedFile, int]:
@@ -412,8 +406,8 @@ class Transform(TensorData):
         self.bases = tuple(bases)
         self.has_rows = by_rows and all(base.has_rows for base in self.bases)
         self._function = function
-        self.shape = tuple(int(dim) for dim in shape)
-        self.dtype = numpy.dtype(dtype)
+        self.shape = tuple(map(int, shape))
+        self._type = numpy.dtype(dtype)
 
     @property
     def nbytes_read(self) -> int:

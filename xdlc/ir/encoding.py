@@ -72,9 +72,6 @@ class Numbers(Sequence[_N], Generic[_N]):
 def floats(values: Iterable[float]) -> Numbers[float]:
     """Return numbers rounded to float32.
 
-    Args:
-        values: A sequence, or an array of any type.
-
     Raises:
         OverflowError: If one is finite and beyond float32.
     """
@@ -87,9 +84,6 @@ def floats(values: Iterable[float]) -> Numbers[float]:
 
 def integers(values: Iterable[int]) -> Numbers[int]:
     """Return integers in 32 bits.
-
-    Args:
-        values: A sequence, or an array of integers.
 
     Raises:
         OverflowError: If one does not fit.
@@ -115,7 +109,7 @@ def as_float32(value: float) -> float:
 
 
 def _scales(values: Iterable[float]) -> tuple[float, ...]:
-    rounded = [float(value) for value in values]
+    rounded = tuple(map(float, values))
     return struct.unpack(f"<{len(rounded)}f", struct.pack(f"<{len(rounded)}f", *rounded))
 
 
@@ -156,7 +150,7 @@ class AxisScaleOffset:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scales", _scales(self.scales))
-        offsets = tuple(int(offset) for offset in self.offsets) or (0,) * len(self.scales)
+        offsets = tuple(map(int, self.offsets)) or (0,) * len(self.scales)
         if len(offsets) != len(self.scales):
             raise ValueError(
                 f"{len(self.scales)} scales need as many offsets, but the encoding has {len(offsets)}"

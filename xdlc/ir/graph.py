@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, overload
 
@@ -100,6 +100,11 @@ class Op:
         return tuple(self._outputs)
 
     @property
+    def computed(self) -> list[Tensor]:
+        """Inputs that are not static."""
+        return [tensor for tensor in self._inputs if tensor is not None and not tensor.is_static]
+
+    @property
     def is_inserted(self) -> bool:
         """Whether the op was inserted: it has a reason and is not a host op."""
         return self.origin.reason is not None and self.package != HOST_PACKAGE
@@ -143,7 +148,7 @@ Mark = tuple[Op | None, int]
 class OpsView(Sequence[Op]):
     """The current ops of a graph: a sequence that follows its changes.
 
-    Iterating costs nothing beyond the ops; an index walks there from the nearer end.
+    An index walks there from the nearer end.
     """
 
     __slots__ = ("_graph",)
@@ -155,7 +160,7 @@ class OpsView(Sequence[Op]):
         return len(self._graph)
 
     def __iter__(self) -> Iterator[Op]:
-        return self._graph.since(None)
+        return iter(self._graph.since(None))
 
     def __reversed__(self) -> Iterator[Op]:
         op = self._graph.last
@@ -212,7 +217,7 @@ class Graph:
 
     @property
     def ops(self) -> OpsView:
-        """The ops in execution order; an iteration may remove the current one."""
+        """The ops in execution order; an iteration yields those at its start."""
         return OpsView(self)
 
     @property
@@ -220,13 +225,13 @@ class Graph:
         """The last op."""
         return self._last
 
-    def since(self, mark: Op | None) -> Iterator[Op]:
-        """Iterate over the ops after ``mark``; over all ops if it is None."""
-        op = self._first if mark is None else mark._next
+    def since(self, mark: Op | None) -> list[Op]:
+        """Return the ops after ``mark``; all ops if it is None."""
+        ops, op = [], self._first if mark is None else mark._next
         while op is not None:
-            following = op._next
-            yield op
-            op = following
+            ops.append(op)
+            op = op._next
+        return ops
 
     def __len__(self) -> int:
         return self._count
@@ -241,6 +246,10 @@ class Graph:
     def is_output(self, tensor: Tensor) -> bool:
         """Return whether ``tensor`` is a graph output."""
         return tensor.role in (Role.OUTPUT, Role.INPUT_OUTPUT)
+
+    def is_read(self, tensor: Tensor) -> bool:
+        """Return whether an op reads ``tensor``, or it is a graph output."""
+        return tensor in self._uses or self.is_output(tensor)
 
     def sole_consumer(self, tensor: Tensor) -> Op | None:
         """Return the only reader of ``tensor``; None for several or a graph output."""
@@ -293,7 +302,7 @@ class Graph:
         if op.name in self._op_names:
             raise ModelError(f"two ops are named {op.name!r}", where=f"graph {self.name!r}")
         for tensor in op._outputs:
-            if tensor.producer is not None or tensor.is_static or tensor.role is Role.INPUT:
+            if tensor.producer is not None or tensor.data is not None or tensor.role is Role.INPUT:
                 raise ModelError(
                     f"op {op.name!r} writes {tensor.name!r}, which already has a source",
                     where=f"graph {self.name!r}",
@@ -342,7 +351,7 @@ class Graph:
     def remove(self, op: Op) -> None:
         """Remove ``op`` and its outputs, which must have no reader."""
         for tensor in op._outputs:
-            if self._uses.get(tensor) or self.is_output(tensor):
+            if self.is_read(tensor):
                 raise ModelError(
                     f"op {op.name!r} cannot be removed: another op reads {tensor.name!r}",
                     where=f"graph {self.name!r}",
@@ -350,6 +359,13 @@ class Graph:
         self.unlink(op)
         for tensor in op._outputs:
             del self.tensors[tensor.name]
+
+    def discard(self, op: Op) -> bool:
+        """Remove ``op`` if its outputs have no reader; return whether that is so."""
+        is_unread = not any(map(self.is_read, op._outputs))
+        if is_unread:
+            self.remove(op)
+        return is_unread
 
     def unlink(self, op: Op) -> None:
         """Remove ``op`` but keep its outputs for a replacement."""
@@ -369,13 +385,13 @@ class Graph:
             self._drop_use(source, op)
         op.graph = op._previous = op._next = None
 
-    def replace(self, old: Tensor, new: Tensor) -> None:
-        """Make every reader of ``old`` read ``new``; ``old`` must not be a graph output."""
-        if self.is_output(old):
+    def replace(self, old: Tensor, new: Tensor, readers: Iterable[Op] | None = None) -> None:
+        """Make readers read ``new``; if all do, ``old`` must not be a graph output."""
+        if readers is None and self.is_output(old):
             raise ModelError(f"{old.name!r} is a graph output", where=f"graph {self.name!r}")
         if old is new:
             return
-        for op in self.consumers(old):
+        for op in self.consumers(old) if readers is None else readers:
             self.set_inputs(op, [new if tensor is old else tensor for tensor in op._inputs])
 
     def bypass(self, op: Op) -> bool:
@@ -421,7 +437,7 @@ class Graph:
         op._outputs[index] = self.add_tensor(tensor)
         old.producer = None
         tensor.producer = op
-        if not self._uses.get(old) and not self.is_output(old):
+        if not self.is_read(old):
             self.tensors.pop(old.name, None)
 
     def rename(self, tensor: Tensor, name: str) -> None:
@@ -477,8 +493,7 @@ class Graph:
         op = self._last
         while op is not None:
             previous = op._previous
-            if not any(self._uses.get(tensor) or self.is_output(tensor) for tensor in op._outputs):
-                self.remove(op)
+            self.discard(op)
             op = previous
         for name, tensor in list(self.tensors.items()):
             if not (tensor.producer or self._uses.get(tensor) or tensor.role in (Role.INPUT, Role.OUTPUT)):
@@ -495,7 +510,7 @@ class Graph:
                 [numbers[tensor] for tensor in op._inputs],
                 [numbers[tensor] for tensor in op._outputs],
                 {
-                    key: _tensor_copy(param) if isinstance(param, Tensor) else param
+                    key: replace(param, producer=None) if isinstance(param, Tensor) else param
                     for key, param in op.params.items()
                 },
                 op.name,
@@ -504,15 +519,14 @@ class Graph:
             )
             for op in self.ops
         ]
-        tensors = [_tensor_copy(tensor) for tensor in self.tensors.values()]
+        tensors = [replace(tensor, producer=None) for tensor in self.tensors.values()]
         ends = [[numbers[tensor] for tensor in side] for side in (self.inputs, self.outputs)]
         return _rebuilt, (self.name, tensors, *ends, ops)
 
     def clone(self) -> Graph:
         """Return a copy with its own ops and tensors; static data is shared, not copied."""
         rebuild, description = self.__reduce__()
-        copy: Graph = rebuild(*description)
-        return copy
+        return rebuild(*description)
 
     def verify(self) -> None:
         """Check that every op reads tensors that exist before it.
@@ -557,11 +571,6 @@ def _rebuilt(
     return graph
 
 
-def _tensor_copy(tensor: Tensor) -> Tensor:
-    encoding, data, dynamic_axes = tensor.encoding, tensor.data, tensor.dynamic_axes
-    return Tensor(tensor.name, tensor.shape, tensor.dtype, encoding, data, tensor.role, dynamic_axes)
-
-
 def make_op(
     graph: Graph,
     type: str,
@@ -577,15 +586,8 @@ def make_op(
 
     Tensor parameters are renamed ``<op name>_<param>``, as the vendor's writer does.
     """
-    op = Op(
-        type,
-        list(inputs),
-        list(outputs),
-        params,
-        name=graph.unique_name(name or type),
-        package=package,
-        origin=origin,
-    )
+    name = graph.unique_name(name or type)
+    op = Op(type, list(inputs), list(outputs), params, name=name, package=package, origin=origin)
     for key, param in op.params.items():
         if isinstance(param, Tensor):
             param.name = f"{op.name}_{key}"

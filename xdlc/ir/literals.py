@@ -97,8 +97,6 @@ def numbers_text(dtype: DType, count: int, array: Array) -> str | None:
     """Return ``[1, 2, ...]`` in row-major order, or None if numbers were inexact.
 
     Args:
-        dtype: Type of the tensor.
-        count: Number of its elements.
         array: Its data, in numpy's form of ``dtype``.
     """
     import numpy

@@ -1,10 +1,20 @@
-"""Free names: that of a thing, or the name with the next number."""
+"""Free names, that of a thing or the name with the next number, and places of ops."""
 
 from __future__ import annotations
 
 from collections.abc import Container
 from itertools import repeat
 from operator import contains
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from xdlc.ir.graph import Op
+
+
+def place_of(op: Op) -> str:
+    """Return the place of an op in messages."""
+    place = f"op {op.name!r} ({op.type})"
+    return place if op.graph is None else f"graph {op.graph.name!r}: {place}"
 
 
 class FreeNames:

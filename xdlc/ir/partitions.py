@@ -24,7 +24,6 @@ def levels(
     a path leave a level and enter it again.
 
     Args:
-        ops: The ops, in execution order.
         waits: Whether an op, the second, has to be in a later level than the op whose result it reads.
         first: The level of an op that reads no result of the ops.
     """

@@ -146,10 +146,8 @@ def static(name: str, array: Array, dtype: DType | None = None, encoding: Encodi
     """Return a static tensor, or tensor parameter, with the elements of ``array``.
 
     Args:
-        name: Name of the tensor.
         array: Anything numpy takes as an array.
         dtype: QNN data type; default: the plain type of the array.
-        encoding: Encoding of fixed-point data.
     """
     data = ArrayData(array)
     return Tensor(

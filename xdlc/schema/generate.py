@@ -15,7 +15,10 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 INTEGERS = ("byte", "ubyte", "short", "ushort", "int", "uint", "long", "ulong")
-SCALARS = {**dict.fromkeys(INTEGERS, "int"), "bool": "bool", "float": "float", "double": "float"}
+SCALARS = {**dict.fromkeys(INTEGERS, "0"), "bool": "False", "float": "0.0", "double": "0.0"}
+"""Types of scalars, and their defaults."""
+WORDS = (*INTEGERS[:4], "uint", "long", "ulong", "double", "string", "vector", "blob")
+"""Types that ``xdlc.schema.table`` names."""
 TOKEN = re.compile(r'\s*(?://[^\n]*\s*)*("[^"]*"|-?[\w.]+|[{}()\[\]:;=,])')
 
 
@@ -119,7 +122,7 @@ def _field(tokens: list[str], expect: Callable[..., str]) -> tuple[str, str, str
         expect("]")
     default = "None"
     if kind in SCALARS:
-        default = {"int": "0", "bool": "False", "float": "0.0"}[SCALARS[kind]]
+        default = SCALARS[kind]
     if tokens[-1] == "=":
         expect("=")
         default = tokens.pop().replace("true", "True")
@@ -138,16 +141,12 @@ def _field(tokens: list[str], expect: Callable[..., str]) -> tuple[str, str, str
 
 def _annotation(kind: str, element: str, table: str | None) -> str:
     if kind in SCALARS:
-        return SCALARS[kind]
-    if kind == "string":
-        return "str | None"
-    if kind == "table":
-        return f"{table} | None"
-    if kind == "union":
-        return "Table | None"
-    if element == "ubyte" or kind == "mapped":
-        return "Blob | bytes | None"
-    return f"Sequence[{table or SCALARS.get(element, 'str')}] | None"
+        return kind
+    if kind in ("union", "mapped", "vector64"):
+        return f"Annotated[{'Table' if kind == 'union' else 'blob'}, {kind!r}, {element!r}] | None"
+    if kind == "vector":
+        return "blob | None" if element == "ubyte" else f"vector[{table or element}] | None"
+    return f"{table or kind} | None"
 
 
 def generate(stem: str) -> str:
@@ -158,45 +157,30 @@ def generate(stem: str) -> str:
         for module in schema.includes
         for name in parse((FOLDER / f"{module}.fbs").read_text(encoding="utf-8")).tables
     }
+    body: list[str] = []
+    for table, fields in schema.tables.items():
+        body += ["", "", f"class {table}(Table):"]
+        if table == schema.root:
+            body.append(f"    IDENTIFIER = {schema.identifier.encode()!r}")
+        for name, kind, default, element, target in fields:
+            body.append(f"    {name}: {_annotation(kind, element, target)} = {default}")
+    for union, members in schema.unions.items():
+        body += ["", "", f"{union}: dict[int, type[Table]] = {{"]
+        body += [f"    {number}: {name}," for number, name in members.items()]
+        body.append("}")
+    words = set(re.findall(r"\w+", "\n".join(body)))
     lines = [
         f'"""Generated from {stem}.fbs by ``python -m xdlc.schema.generate``; do not edit."""',
         "",
         "from __future__ import annotations",
         "",
-        "from collections.abc import Sequence",
-        "",
+        *(["from typing import Annotated", ""] if "Annotated" in words else []),
     ]
     used = {table for fields in schema.tables.values() for *_, table in fields if table}
     for name in sorted(used - set(schema.tables)):
         lines.append(f"from xdlc.schema._generated.{imported[name]} import {name}")
-    lines += ["from xdlc.schema.table import Blob, Field, Table", ""]
-    for table, fields in schema.tables.items():
-        lines += ["", f"class {table}(Table):", f'    """Table {table} of {stem}.fbs."""', ""]
-        lines.append(f"    __slots__ = ({''.join(f'{name!r}, ' for name, *_ in fields).rstrip()})")
-        if all(kind in SCALARS for _, kind, *_ in fields):
-            lines.append("    IS_FLAT = True")
-        if table == schema.root:
-            lines.append(f"    IDENTIFIER = {schema.identifier.encode()!r}")
-        lines += ["", "    def __init__(", "        self,"]
-        for name, kind, default, element, target in fields:
-            lines.append(f"        {name}: {_annotation(kind, element, target)} = {default},")
-        lines.append("    ) -> None:")
-        lines += [f"        self.{name} = {name}" for name, *_ in fields]
-        lines.append("")
-    lines.append("")
-    for union, members in schema.unions.items():
-        lines.append(f"{union}: dict[int, type[Table]] = {{")
-        lines += [f"    {number}: {name}," for number, name in members.items()]
-        lines += ["}", ""]
-    for table, fields in schema.tables.items():
-        lines.append(f"{table}.FIELDS = (")
-        for index, (name, kind, default, element, target) in enumerate(fields):
-            more = f", {element or None!r}, {target}" if element or target else ""
-            if kind == "union":
-                more = f", choices={element}"
-            lines.append(f"    Field({name!r}, {4 + 2 * index}, {kind!r}, {default}{more}),")
-        lines.append(")")
-    return "\n".join(lines) + "\n"
+    lines.append(f"from xdlc.schema.table import Table, {', '.join(sorted(words & set(WORDS)))}")
+    return "\n".join(lines + body) + "\n"
 
 
 def main() -> int:

@@ -1,9 +1,29 @@
-"""Base classes of generated flatbuffer tables."""
+"""Base classes of generated flatbuffer tables.
+
+A table states each field once: its name, its type in the words below, and its default.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, TypeAlias, dataclass_transform
+
+byte: TypeAlias = int
+ubyte: TypeAlias = int
+short: TypeAlias = int
+ushort: TypeAlias = int
+uint: TypeAlias = int
+long: TypeAlias = int
+ulong: TypeAlias = int
+double: TypeAlias = float
+string: TypeAlias = str
+vector: TypeAlias = Sequence
+blob: TypeAlias = "Blob | bytes"
+
+SCALARS = ("bool", "byte", "ubyte", "short", "ushort", "int", "uint", "long", "ulong", "float", "double")
+_TYPE = re.compile(r"""Annotated\[\w+, '(?P<kind>\w+)', '(?P<of>\w+)'\]|vector\[(?P<element>\w+)\]|\w+""")
 
 
 class Field(NamedTuple):
@@ -40,19 +60,80 @@ class Field(NamedTuple):
         return self.table
 
 
-class Table:
+class _Fields:
+    """The fields of a class, made when they are read first.
+
+    They may name later classes.
+    """
+
+    def __get__(self, table: Table | None, cls: type[Table]) -> tuple[Field, ...]:
+        names = vars(sys.modules[cls.__module__])
+        facts = zip(range(4, 1 << 16, 2), cls.__annotations__.items(), cls.DEFAULTS, strict=False)
+        fields = tuple([_field(name, slot, type, default, names) for slot, (name, type), default in facts])
+        cls.FIELDS = fields
+        return fields
+
+
+def _field(name: str, slot: int, type: str, default: Any, names: Mapping[str, Any]) -> Field:
+    """Return the field of an annotation, whose tables and unions are among ``names``."""
+    form = _TYPE.match(type)
+    assert form is not None
+    if form["kind"] == "union":
+        return Field(name, slot, "union", default, choices=names[form["of"]])
+    element = "ubyte" if form[0] == "blob" else form["of"] or form["element"]
+    if element is not None:
+        kind = form["kind"] or "vector"
+        is_plain = element in SCALARS or element == "string"
+        return Field(name, slot, kind, default, *((element, None) if is_plain else ("table", names[element])))
+    if form[0] in (*SCALARS, "string"):
+        return Field(name, slot, form[0], default)
+    return Field(name, slot, "table", default, None, names[form[0]])
+
+
+class _TableType(type):
+    """Type of tables: annotated fields become slots, and their values the defaults."""
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> _TableType:
+        types = body.get("__annotations__", {}) if bases else {}
+        defaults = tuple([body.pop(field) for field in types])
+        is_flat = all(form in SCALARS for form in types.values())
+        names = tuple(types)
+        facts = {"__slots__": names, "NAMES": names, "DEFAULTS": defaults, "IS_FLAT": is_flat}
+        return super().__new__(mcs, name, bases, {**body, **facts})
+
+
+def _initializer(names: Sequence[str], defaults: tuple[Any, ...]) -> Callable[..., None]:
+    """Return the compiled ``__init__`` of a class: a file has many tables."""
+    scope: dict[str, Any] = {}
+    assignments = [f"    self.{name} = {name}" for name in names]
+    exec("\n".join([f"def init(self, {'=None, '.join(names)}=None):", *assignments]), scope)
+    init: Callable[..., None] = scope["init"]
+    init.__defaults__ = defaults
+    return init
+
+
+@dataclass_transform()
+class Table(metaclass=_TableType):
     """A flatbuffer table as a Python object; missing fields are defaults or None.
 
     Attributes:
         FIELDS: Its fields in the order of the schema.
+        NAMES: Their names.
+        DEFAULTS: Their defaults.
         IDENTIFIER: The file identifier, if this is a root.
         IS_FLAT: Whether all its fields are scalars.
     """
 
-    __slots__ = ()
-    FIELDS: ClassVar[tuple[Field, ...]] = ()
+    FIELDS: ClassVar[Any] = _Fields()
+    NAMES: ClassVar[tuple[str, ...]]
+    DEFAULTS: ClassVar[tuple[Any, ...]]
     IDENTIFIER: ClassVar[bytes] = b""
-    IS_FLAT: ClassVar[bool] = False
+    IS_FLAT: ClassVar[bool]
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        cls = type(self)
+        cls.__init__ = _initializer(cls.NAMES, cls.DEFAULTS)  # type: ignore[method-assign]
+        cls.__init__(self, *values, **named)
 
     def __repr__(self) -> str:
         shown = (f"{field.name}={getattr(self, field.name)!r}" for field in self.FIELDS)

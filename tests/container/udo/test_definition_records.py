@@ -1,7 +1,5 @@
 """What a DLC tells of definitions of users, also in files of strangers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -10,7 +8,7 @@ from tests.support.custom_ops import SCALE, custom, place, scale_graph
 from xdlc.container import load, udo
 from xdlc.errors import ContainerError, ModelError
 from xdlc.ir import raw_data
-from xdlc.opdefs import Collection
+from xdlc.opdefs.model import Collection
 
 UNUSED = custom("Unused", [place("x")], [place("y")]).definition
 
