@@ -3,7 +3,6 @@
 Beside the supplement (``opdefs/data/backends/hta.xml``):
 
 - an input of the network has 4 axes, NHWC, and at most 16 channels;
-- the batch is 1; a larger one only if all layers are on HTA, Softmax excepted;
 - an activation has one scale and offset.
 
 Weights may be signed symmetric 8-bit integers, with one scale or one for each output channel, as our
@@ -13,12 +12,13 @@ with an offset of -128.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 
-from xdlc.errors import ConstraintError, XdlcError
+from xdlc.errors import ConstraintError
 from xdlc.ir import NATIVE_PACKAGE, Graph, Op, ScaleOffset, Tensor
-from xdlc.opdefs import supplement, verify_op
+from xdlc.opdefs.loader import supplement
+from xdlc.opdefs.verify import verify_op
 
 MOST_INPUT_CHANNELS = 16
 
@@ -28,9 +28,6 @@ class RejectedOp:
     """An op that HTA does not support.
 
     Attributes:
-        layer: Its layer id.
-        op: Its name.
-        type: Its type.
         reasons: Rule, value found and value accepted, in words.
     """
 
@@ -59,43 +56,20 @@ def check_quantized(graph: Graph) -> None:
         )
 
 
-def reasons(graph: Graph, layers: Collection[Op], fed: Collection[Tensor]) -> dict[Op, tuple[str, ...]]:
+def reasons(layers: Iterable[Op], fed: Collection[Tensor]) -> dict[Op, tuple[str, ...]]:
     """Return the layers that HTA does not support, with the rules that they break.
 
     Args:
-        layers: Its layers.
-        fed: What the network takes in: inputs, also after conversions.
+        fed: Inputs of the network, also after conversions.
     """
-    reasons_of = {op: _reasons(fed, op, op) for op in layers}
-    batch = _batch(graph)
-    if batch > 1:
-        single = {op: _reasons(fed, op, _for_one(op, batch)) for op in reasons_of}
-        if not any(why for op, why in single.items() if op.type != "Softmax"):
-            reasons_of = single
+    reasons_of = {op: _reasons(fed, op) for op in layers}
     return {op: why for op, why in reasons_of.items() if why}
 
 
-def check_batch(graph: Graph, layers: Collection[Op], on_hta: Collection[Op]) -> list[XdlcError]:
-    """Return the problems of the layers chosen for HTA if the batch is larger than 1."""
-    batch = _batch(graph)
-    left = [op for op in layers if op not in on_hta and op.type != "Softmax"]
-    if batch == 1 or not left or not on_hta:
-        return []
-    names = ", ".join(repr(op.name) for op in left[:3]) + (" ..." if len(left) > 3 else "")
-    return [
-        ConstraintError(
-            f"the batch is {batch}: HTA must compute all layers but Softmax, and cannot compute "
-            f"{len(left)}: {names}",
-            where=f"graph {graph.name!r}",
-            fix="convert the model with a batch of 1",
-        )
-    ]
-
-
-def _reasons(fed: Collection[Tensor], op: Op, judged: Op) -> tuple[str, ...]:
+def _reasons(fed: Collection[Tensor], op: Op) -> tuple[str, ...]:
     if op.package != NATIVE_PACKAGE:
         return (f"package: expected {NATIVE_PACKAGE}, found {op.package}",)
-    breaches = verify_op(judged, backend="hta")
+    breaches = verify_op(op, backend="hta")
     if supplement("hta").supports(op.type):
         breaches += [*_input_breaches(fed, op), *_encoding_breaches(op)]
     return tuple(dict.fromkeys(breaches))
@@ -127,22 +101,3 @@ def _encoding_breaches(op: Op) -> Iterator[str]:
             if tensor.dynamic_axes:
                 axes = ", ".join(map(str, tensor.dynamic_axes))
                 yield f"{subject}: expected a known shape, found a dynamic dimension on axis {axes}"
-
-
-def _batch(graph: Graph) -> int:
-    """Return the batch of the network inputs."""
-    return max((tensor.shape[0] for tensor in graph.inputs if tensor.rank >= 2), default=1)
-
-
-def _for_one(op: Op, batch: int) -> Op:
-    """Return a copy of an op with tensors of batch size 1."""
-    twins: dict[Tensor, Tensor] = {}
-
-    def twin(tensor: Tensor) -> Tensor:
-        if tensor not in twins:
-            batched = tensor.rank >= 2 and tensor.shape[0] == batch and not tensor.is_static
-            shape = (1, *tensor.shape[1:]) if batched else tensor.shape
-            twins[tensor] = replace(tensor, shape=shape, producer=None)
-        return twins[tensor]
-
-    return op.twin(twin)

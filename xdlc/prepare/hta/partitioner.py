@@ -1,35 +1,27 @@
 """Partitioner: the choice of the layers that run on HTA, and their order.
 
-Sections are runs of ops in the order of execution, on HTA and on HNN by turns.  Of all ways to divide the
-order, the one with the most work on HTA is chosen, less the cost of crossings between sections:
-
-    work of the ops on HTA - sum over crossings (WORK_OF_CROSSING * work of all ops + WORK_OF_BYTE * bytes)
-
-Work is multiply-accumulates plus elements written.  The bytes of a crossing are those of all values that are
-computed before it and read after it.  The two prices are estimates: the vendor's documentation only has
-that many sections cost time and accuracy.
+Sections are runs of ops in the order of execution, on HTA and on HNN by turns.  All layers that HTA supports
+run on HTA, but ops that a bond joins stay in one section.  Ranges of layer ids, as in
+``--hta_partitions 0-11,177-215``, choose layers by hand.
 
 Layers may be reordered.  Taking all layers of one engine that can run before the first of the other has to,
 by turns, has the fewest changes of all orders that begin with that engine; the better of both beginnings is
-chosen.  Ranges of layer ids, as in ``--hta_partitions 0-11,177-215``, choose layers by hand.
+chosen.
 """
 
 from __future__ import annotations
 
-import heapq
 import re
 from bisect import bisect, bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, groupby, pairwise
-from operator import itemgetter
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from xdlc.container.aip_record import Engine
 from xdlc.errors import UsageError, XdlcError, raise_all
 from xdlc.ir import Graph, Op
 from xdlc.ir.partitions import components
-from xdlc.opdefs.traits import macs
 from xdlc.options import spell
 from xdlc.runtime.htp_fusion import Bond
 
@@ -106,7 +98,6 @@ def ops_in(ranges: Sequence[Range], ids: Mapping[Op, int]) -> list[tuple[Op, ...
     """Return the ops of each range, in order.
 
     Args:
-        ranges: Result of ``parse_ranges``.
         ids: Layer ids of the ops, which never decrease; so the ops of a range follow each other.
 
     Raises:
@@ -138,60 +129,33 @@ def _problem(problem: str, fix: str) -> UsageError:
     return UsageError(problem, where=spell("partitions"), fix=fix)
 
 
-WORK_OF_CROSSING = 1 / 200  # of the work of the whole graph: requantizing a small value has a cost too
-WORK_OF_BYTE = 1.0  # moving an element is as expensive as computing one
-
-
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Successive ops on one engine.
-
-    Attributes:
-        engine: HTA, or HNN for the HVX unit.
-        ops: The ops.
-    """
+    """Successive ops on one engine: HTA, or HNN for the HVX unit."""
 
     engine: Engine
     ops: tuple[Op, ...]
 
 
-def automatic(graph: Graph, ops: Sequence[Op], accepted: Collection[Op], bonds: Iterable[Bond]) -> list[Run]:
-    """Return the runs of the largest gain, see the module's text.
+def automatic(ops: Sequence[Op], accepted: Collection[Op], bonds: Iterable[Bond]) -> list[Run]:
+    """Return the runs with the most layers on HTA.
 
     Args:
-        graph: The graph.
-        ops: Its layers, in order.
-        accepted: Ops that HTA takes.
         bonds: Ops that have to stay in one section.
     """
-    works = [work(op) for op in ops]
-    prices = _prices(graph, ops, sum(works), bonds)
-    # Of the best way to divide ops[:index + 1] with the last one on each engine: its gain, the engine before.
-    gain = {Engine.HTA: 0.0, Engine.HNN: 0.0}
-    before: list[dict[Engine, Engine]] = []
-    for index, op in enumerate(ops):
-        price = prices[index - 1] if index else 0.0
-        chosen: dict[Engine, Engine] = {}
-        following: dict[Engine, float] = {}
-        for engine, other in ((Engine.HTA, Engine.HNN), (Engine.HNN, Engine.HTA)):
-            stays = gain[engine] >= gain[other] - price
-            chosen[engine] = engine if stays else other
-            following[engine] = gain[engine] if stays else gain[other] - price
-        following[Engine.HTA] += works[index] if op in accepted else -float("inf")
-        gain = following
-        before.append(chosen)
-    engine = Engine.HTA if gain[Engine.HTA] > gain[Engine.HNN] else Engine.HNN
-    engines = [engine]
-    for chosen in reversed(before[1:]):
-        engine = chosen[engine]
-        engines.append(engine)
-    return joined(zip(reversed(engines), ops, strict=False))
-
-
-def joined(placed: Iterable[tuple[Engine, Op]]) -> list[Run]:
-    """Return ops with their engines as runs."""
-    groups = groupby(placed, key=itemgetter(0))
-    return [Run(engine, tuple(op for _, op in group)) for engine, group in groups]
+    places = {op: place for place, op in enumerate(ops)}
+    ends = list(range(len(ops)))
+    for bond in bonds:
+        ends[places[bond.producer]] = max(ends[places[bond.producer]], places[bond.reader])
+    on_hta: set[Op] = set()
+    start = reach = 0
+    for place, end in enumerate(ends):
+        reach = max(reach, end)
+        if place == reach:
+            span = ops[start : place + 1]
+            on_hta.update(span if all(op in accepted for op in span) else ())
+            start = reach = place + 1
+    return by_hand(ops, [list(on_hta)])
 
 
 def by_hand(ops: Sequence[Op], ranges: Sequence[Sequence[Op]]) -> list[Run]:
@@ -204,83 +168,41 @@ def by_hand(ops: Sequence[Op], ranges: Sequence[Sequence[Op]]) -> list[Run]:
     return [Run(Engine.HNN if index is None else Engine.HTA, tuple(group)) for index, group in groups]
 
 
-def work(op: Op) -> float:
-    """Return the work of an op, see the module's text."""
-    return float(macs(op) + sum(tensor.size for tensor in op.outputs))
-
-
-def _prices(graph: Graph, ops: Sequence[Op], total: float, bonds: Iterable[Bond]) -> list[float]:
-    """Return the cost of a crossing after each op; infinite where a bond spans it."""
-    positions = {op: position for position, op in enumerate(ops)}
-    begins, ends = [0] * (len(ops) + 1), [0] * (len(ops) + 1)
-    for index, op in enumerate(ops):
-        for tensor in op.outputs:
-            last = max((positions.get(reader, index) for reader in graph.consumers(tensor)), default=index)
-            begins[index] += tensor.nbytes
-            ends[last] += tensor.nbytes
-    carried = list(accumulate(begin - end for begin, end in zip(begins, ends, strict=True)))
-    spans = [0] * (len(ops) + 1)
-    for bond in bonds:
-        spans[positions[bond.producer]] += 1
-        spans[positions[bond.reader]] -= 1
-    tied = list(accumulate(spans))
-    fixed = WORK_OF_CROSSING * total
-    return [
-        float("inf") if tied[index] else fixed + WORK_OF_BYTE * carried[index] for index in range(len(ops))
-    ]
-
-
 def fewest_changes(
     graph: Graph, ops: Sequence[Op], on_hta: Collection[Op], bonds: Iterable[Bond]
 ) -> list[Op]:
     """Return layers in an order with the fewest changes of engine.
 
     Args:
-        ops: Its layers, in order.
-        on_hta: Layers for HTA.
+        ops: The layers of the graph, in order.
         bonds: Layers that have to stay together; a group of them is on HTA if all of them are.
     """
     members = {group[0]: group for group in components(ops, ((bond.producer, bond.reader) for bond in bonds))}
     groups = {op: first for first, group in members.items() for op in group}
-    readers: dict[Op, set[Op]] = {first: set() for first in members}
+    sources: dict[Op, set[Op]] = {first: set() for first in members}
     for op in ops:
-        read = {groups[each] for out in op.outputs for each in graph.consumers(out) if each in groups}
-        readers[groups[op]].update(read - {groups[op]})
+        for reader in (reader for out in op.outputs for reader in graph.consumers(out) if reader in groups):
+            sources[groups[reader]] |= {groups[op]} - {groups[reader]}
     sides = {first: all(op in on_hta for op in group) for first, group in members.items()}
     orders = [list(ops)]
     for begin in (True, False):
-        order = [op for first in _order(readers, sides, begin) for op in members[first]]
+        order = [op for first in _order(sources, sides, begin) for op in members[first]]
         if len(order) == len(ops):  # groups that read each other have no order
             orders.append(order)
-    return min(orders, key=lambda order: _changes(order, on_hta))
+    return min(orders, key=lambda order: sum((a in on_hta) != (b in on_hta) for a, b in pairwise(order)))
 
 
-def _order(readers: dict[Op, set[Op]], sides: dict[Op, bool], side: bool) -> list[Op]:
+def _order(sources: Mapping[Op, set[Op]], sides: Mapping[Op, bool], side: bool) -> Iterable[Op]:
     """Return the groups in order, each as early as engine and sources permit."""
-    positions = {first: position for position, first in enumerate(readers)}
-    waits = dict.fromkeys(readers, 0)
-    for group in readers.values():
-        for reader in group:
-            waits[reader] += 1
-    ready: dict[bool, list[tuple[int, Op]]] = {True: [], False: []}
-    order: list[Op] = []
-
-    def release(first: Op) -> None:
-        if not waits[first]:
-            heapq.heappush(ready[sides[first]], (positions[first], first))
-
-    for first in readers:
-        release(first)
-    while ready[True] or ready[False]:
-        if not ready[side]:
+    order: dict[Op, None] = {}
+    is_stuck = False
+    while True:
+        before = len(order)
+        for first, read in sources.items():
+            if sides[first] is side and first not in order and read <= order.keys():
+                order[first] = None
+        if len(order) == before:
+            if is_stuck or before == len(sources):
+                return order
             side = not side
-        _, first = heapq.heappop(ready[side])
-        order.append(first)
-        for reader in readers[first]:
-            waits[reader] -= 1
-            release(reader)
-    return order
-
-
-def _changes(order: Sequence[Op], on_hta: Collection[Op]) -> int:
-    return sum((one in on_hta) != (other in on_hta) for one, other in pairwise(order))
+        is_stuck = len(order) == before

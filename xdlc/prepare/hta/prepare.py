@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from xdlc.container.aip_record import (
+    OWN_FLAVOUR,
     OWN_RECORD,
+    AipBuffer,
+    AipRecord,
+    Dimension,
     Engine,
     Section,
+    buffer_id,
     is_about_sections,
     is_aip,
     parse_aip,
@@ -18,41 +24,123 @@ from xdlc.container.aip_record import (
 )
 from xdlc.container.section_payload import write_subgraph
 from xdlc.errors import ConstraintError, ContainerError, UsageError, XdlcError, each_problem
-from xdlc.ir import Model, Op, TensorData, raw_data
+from xdlc.ir import Model, Op, Tensor, TensorData, raw_data
 from xdlc.options import spell
 from xdlc.prepare.hta import op_support
-from xdlc.prepare.hta.aip_sections import record_of, section_of
 from xdlc.prepare.hta.op_support import RejectedOp
 from xdlc.prepare.hta.partitioner import (
-    WORK_OF_BYTE,
-    WORK_OF_CROSSING,
     Run,
     automatic,
     by_hand,
     fewest_changes,
     ops_in,
     parse_ranges,
-    work,
 )
 from xdlc.runtime.htp_fusion import Bond, Partition, bonds, partitions_of
 from xdlc.runtime.plan import came_quantized
 from xdlc.runtime.section_record import conversions, layer_ids
 from xdlc.targets import all_socs, find_soc
+from xdlc.version import VERSION
+
+RECORD_VERSION = "1.2.0.0"
+BLOCK = 32  # channels
+MOST_LAYERS = 1 << 16
+MOST_TENSORS = 1 << 12
+
+
+def section_of(
+    engine: Engine,
+    span: tuple[int, int],
+    part: Partition,
+    ids: Mapping[Op, int],
+    fed: Collection[str],
+    payload: bytes,
+) -> Section:
+    """Return the record's entry of a section.
+
+    Args:
+        span: Ids of its first and last layer.
+        ids: Layer ids of all ops.
+        fed: Names of the network inputs, also after conversions.
+        payload: The sub-graph of a section on HTA; empty for HNN.
+
+    Raises:
+        ConstraintError: If a number does not fit the record.
+    """
+    buffers = [
+        *(_buffer(engine, tensor, part, ids, fed, is_output=False) for tensor in part.graph.inputs),
+        *(_buffer(engine, tensor, part, ids, fed, is_output=True) for tensor in part.graph.outputs),
+    ]
+    return Section(engine, *span, tuple(buffers), payload)
+
+
+def record_of(sections: Sequence[Section]) -> AipRecord:
+    """Return the record of sections that cover all layers."""
+    return AipRecord(RECORD_VERSION, f"{VERSION}.0", OWN_FLAVOUR, tuple(sections))
+
+
+def _buffer(
+    engine: Engine,
+    tensor: Tensor,
+    part: Partition,
+    ids: Mapping[Op, int],
+    fed: Collection[str],
+    *,
+    is_output: bool,
+) -> AipBuffer:
+    op, index = _owner(tensor.name, part, is_output)
+    layer = ids[op]
+    for other in part.ops[: part.ops.index(op)]:  # ops of a layer of format 3 share its id
+        if ids[other] == layer:
+            index += len(other.outputs if is_output else other.inputs)
+    if layer >= MOST_LAYERS or index >= MOST_TENSORS:
+        raise ConstraintError(
+            f"is tensor {index} of layer {layer}, but AIP records support at most {MOST_TENSORS} and "
+            f"{MOST_LAYERS}",
+            where=f"tensor {tensor.name!r}",
+            fix="prepare a smaller model",
+        )
+    dimensions: tuple[Dimension, ...] = ()
+    if engine is Engine.HTA:
+        dimensions = _dimensions(tensor, blocked=is_output or tensor.name not in fed)
+    return AipBuffer(tensor.name, is_output, layer, buffer_id(layer, index, is_output=is_output), dimensions)
+
+
+def _owner(name: str, part: Partition, is_output: bool) -> tuple[Op, int]:
+    """Return the op of a section that reads or writes a value, and the position.
+
+    Values that only lent ops read belong to the first op.
+    """
+    for op in part.ops:
+        for index, tensor in enumerate(op.outputs if is_output else op.inputs):
+            if tensor is not None and tensor.name == name:
+                return op, index
+    lent = [tensor for op in (*part.lent, *part.readers) for tensor in op.inputs]
+    return part.ops[0], len(part.ops[0].inputs) + [tensor and tensor.name for tensor in lent].index(name)
+
+
+def _dimensions(tensor: Tensor, *, blocked: bool) -> tuple[Dimension, ...]:
+    """Return a tensor's axes in HTA's memory; batches count as rows."""
+    *outer, channels = tensor.shape or (1,)
+    width = outer.pop() if outer else 1
+    height = math.prod(outer)
+    if not blocked:
+        plain = (("height", height), ("width", width), ("channel", channels))
+        return tuple([Dimension(axis, size, channels) for axis, size in plain])
+    blocks = -(-channels // BLOCK)
+    padded = blocks * BLOCK
+    axes = (("channel", BLOCK), ("height", height), ("channel", blocks), ("width", width))
+    return tuple([Dimension(axis, size, padded) for axis, size in axes])
+
 
 MANY_CROSSINGS = 4
-MUCH = 0.05
-"""Share of the work of all layers that crossings may cost without a warning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Crossings:
-    """Borders between sections, with the data that crosses them in an inference.
+    """Borders between sections, with the values that cross them in an inference.
 
-    Attributes:
-        count: Borders.
-        values: Tensors that enter a section from another, once for each section that reads one.
-        nbytes: Their bytes.
-        requantized: Those that are fixed-point, which a device rounds once more.
+    A value counts once for each section that reads it; a device requantizes fixed-point values.
     """
 
     count: int = 0
@@ -123,9 +211,9 @@ def prepare(
     notes = [f"drops {held}" for held in sections_in(model.records if records is None else records)]
     clean = without_sections(model.clone() if reorder else model)
     job = _Sections(clean, step)
-    runs, problems = (job.by_cost(), []) if ranges is None else job.take(ops_in(ranges, job.given))
+    runs, problems = (job.by_support(), []) if ranges is None else job.take(ops_in(ranges, job.given))
     if reorder and not problems:
-        runs, reordered = job.reorder(runs, by_cost=ranges is None)
+        runs, reordered = job.reorder(runs, by_support=ranges is None)
         notes += reordered
     problems = problems or job.make(runs)
     if notify is not None:
@@ -178,9 +266,7 @@ def sections_in(records: Mapping[str, TensorData]) -> list[str]:
 class _Sections:
     """The sections of one model in the making.
 
-    Args:
-        model: The model, whose layers may be reordered.
-        step: Called with the title of what is done, the number of HTA sections made, and of all.
+    Layers may be reordered.
     """
 
     def __init__(self, model: Model, step: Callable[[str, int, int], None] | None) -> None:
@@ -191,7 +277,7 @@ class _Sections:
         self.ids = self.given
         entering = [*self.graph.inputs, *(tensor for op in conversions(model)[0] for tensor in op.outputs)]
         self.fed = {tensor.name for tensor in entering}
-        self.reasons = op_support.reasons(self.graph, self.given, entering)
+        self.reasons = op_support.reasons(self.given, entering)
         self.same_layer = [
             Bond(one, other, unrounded=True, shaping=False)
             for one, other in pairwise(self.given)
@@ -209,10 +295,9 @@ class _Sections:
         """Ops that HTA does not support."""
         return tuple([RejectedOp(self.given[op], op.name, op.type, why) for op, why in self.reasons.items()])
 
-    def by_cost(self, order: Sequence[Op] = ()) -> list[Run]:
-        """Return the division of the largest gain, of layers in their order or another."""
-        accepted = self.given.keys() - self.reasons
-        return automatic(self.graph, order or list(self.given), accepted, self.tied)
+    def by_support(self, order: Sequence[Op] = ()) -> list[Run]:
+        """Return the division with the most layers on HTA, in their order or another."""
+        return automatic(order or list(self.given), self.given.keys() - self.reasons, self.tied)
 
     def take(self, ranges: Sequence[Sequence[Op]]) -> tuple[list[Run], list[XdlcError]]:
         """Return the division with ranges of ops on HTA, and problems with them."""
@@ -230,13 +315,13 @@ class _Sections:
         ]
         return by_hand(list(self.given), ranges), problems
 
-    def reorder(self, runs: list[Run], *, by_cost: bool) -> tuple[list[Run], list[str]]:
+    def reorder(self, runs: list[Run], *, by_support: bool) -> tuple[list[Run], list[str]]:
         """Reorder the graph if that is better; return the division and a note."""
         wanted = {op for run in runs if run.engine is Engine.HTA for op in run.ops}
-        on_hta = self.given.keys() - self.reasons if by_cost else wanted
-        tied = self.tied if by_cost else self.same_layer
+        on_hta = self.given.keys() - self.reasons if by_support else wanted
+        tied = self.tied if by_support else self.same_layer
         order = fewest_changes(self.graph, list(self.given), on_hta, tied)
-        division = self.by_cost(order) if by_cost else by_hand(order, [list(wanted)])
+        division = self.by_support(order) if by_support else by_hand(order, [list(wanted)])
         if _merit(division) <= _merit(runs):
             return runs, [f"no order of the layers has fewer sections than {len(runs)}"]
         before, after = conversions(self.model)
@@ -254,17 +339,16 @@ class _Sections:
     def make(self, runs: Sequence[Run]) -> list[XdlcError]:
         """Make a section of each run; return the problems that prevent it."""
         on_hta = {op for run in runs if run.engine is Engine.HTA for op in run.ops}
-        problems = op_support.check_batch(self.graph, self.given, on_hta)
         if not on_hta:
             taken = len(self.given) - len(self.reasons)
-            problem = ConstraintError(
-                f"no layer is worth running on HTA; HTA supports {taken} of {len(self.given)} layers",
-                where=f"graph {self.graph.name!r}",
-                fix="read the reasons of the layers that HTA does not support, and change these layers",
-            )
-            problems.append(problem)
-        if problems:
-            return problems
+            return [
+                ConstraintError(
+                    f"no layer can run on HTA; HTA supports {taken} of {len(self.given)} layers",
+                    where=f"graph {self.graph.name!r}",
+                    fix="read the reasons of the layers that HTA does not support, and change these layers",
+                )
+            ]
+        problems: list[XdlcError] = []
         before, after = conversions(self.model)
         groups = [before, *(run.ops for run in runs), after]
         parts = partitions_of(self.graph, groups, stated=self.stated)[1:-1]
@@ -298,16 +382,15 @@ class _Sections:
             first = last + 1
 
     def _measure(self, parts: Sequence[Partition]) -> None:
-        """Set the figures of the crossings, and warn of many that cost much."""
+        """Set the figures of the crossings, and warn of many."""
         entering = [tensor for part in parts for tensor in part.graph.inputs if tensor.name not in self.fed]
         count, nbytes = len(parts) - 1, sum(tensor.nbytes for tensor in entering)
         requantized = sum(tensor.dtype.is_fixed for tensor in entering)
         self.crossings = Crossings(count, len(entering), nbytes, requantized)
-        price = WORK_OF_CROSSING * count + WORK_OF_BYTE * nbytes / sum(map(work, self.given))
-        if count >= MANY_CROSSINGS and price > MUCH:
+        if count >= MANY_CROSSINGS:
             self.notes.append(
-                f"warning: many HTA sections cost time and accuracy: {self.crossings}, an estimated "
-                f"{price:.0%} of the network's work; use fewer, longer ranges, or {spell('reorder', True)}"
+                f"warning: many HTA sections cost time and accuracy: {self.crossings}; "
+                f"use fewer, longer ranges, or {spell('reorder', True)}"
             )
 
     def _blocked(self, part: Partition) -> list[XdlcError]:
@@ -334,6 +417,6 @@ class _Sections:
         return [f"the section of layers {layers} also computes layers {others}"]
 
 
-def _merit(runs: Sequence[Run]) -> tuple[float, int]:
-    """Return the rank of a division: the work on HTA, then fewest sections."""
-    return sum(work(op) for run in runs if run.engine is Engine.HTA for op in run.ops), -len(runs)
+def _merit(runs: Sequence[Run]) -> tuple[int, int]:
+    """Return the rank of a division: the layers on HTA, then the fewest sections."""
+    return sum(len(run.ops) for run in runs if run.engine is Engine.HTA), -len(runs)
