@@ -87,6 +87,11 @@ class ModelError(XdlcError):
     code = "XD300"
 
 
+def damaged(problem: str, where: str) -> ModelError:
+    """Return the error of a file that contradicts itself or its format."""
+    return ModelError(problem, where=where, fix="get the file again: it is damaged")
+
+
 class UnsupportedOp(XdlcError):
     """xdlc cannot map an operation, attribute, rank or data type."""
 

@@ -158,11 +158,7 @@ def _are_shapes(values: Iterable[Any]) -> bool:
 
 
 def _add_config(options: dict[str, Any], path: PathLike) -> None:
-    """Add the shapes and outputs of a configuration to the options of an importer.
-
-    Raises:
-        UsageError: If options state others.
-    """
+    """Add the shapes and outputs of a configuration to the options of an importer."""
     from xdlc.boundary.files import read
 
     config = read(path, has_sections=True)
@@ -186,11 +182,6 @@ def _source(
     """Yield importer and file of a model; one in memory is written to a file.
 
     The importer's own options stay in ``options``, its name is taken out of them.
-
-    Raises:
-        UsageError: If it is neither a path nor a model, or one that a file cannot hold (2 GiB), or there is
-            no such framework, or an option of another.
-        UnsupportedOp: If torch cannot export a network in memory.
     """
     framework = options.pop("framework", None)
     own = options.pop("importer_options", {})
@@ -266,11 +257,7 @@ def _exported(model: Any, folder: Path, options: dict[str, Any], *, as_onnx: boo
 
 
 def _written(model: Any, folder: Path) -> Path:
-    """Return the file to which an ONNX model in memory is written.
-
-    Raises:
-        UsageError: If a file cannot hold it.
-    """
+    """Return the file to which an ONNX model in memory is written."""
     try:
         content = model.SerializeToString(deterministic=True)
     except Exception as error:  # what protobuf raises has had several names
@@ -285,11 +272,11 @@ def _written(model: Any, folder: Path) -> Path:
 
 def _udo_set(options: dict[str, Any]) -> AbstractContextManager[UdoSet]:
     """Return the UDOs that options name, and leave the converter's own."""
-    from xdlc.udo.udo_set import udo_set
+    from xdlc.udo.load import load
 
     of_both = {name: options[name] for name in ("package_name", "notify") if name in options}
     own = {name: options.pop(name) for name in _UDO_OPTIONS if name in options}
-    return udo_set(**own, **of_both)
+    return load(**own, **of_both)
 
 
 _UDO_OPTIONS = ("udo_config_paths", "op_package_config", "converter_op_package_lib", "plugin", "no_plugins")
@@ -323,7 +310,7 @@ def draft_udo_config(
     """
     from xdlc.converter.checking import uncovered
     from xdlc.udo.config.convert import drafted
-    from xdlc.udo.udo_set import configured_ops
+    from xdlc.udo.load import load
 
     frontend = find_frontend(path)
     if not frontend.has_drafts:
@@ -333,13 +320,14 @@ def draft_udo_config(
     arguments: dict[str, Any] = {**options}
     own = {name: arguments.pop(name) for name in ("weights",) if name in arguments}
     check_own_options(frontend, {}, own)
-    nodes, others = uncovered(
-        frontend,
-        path,
-        input_dims=checked_dims(input_dims),
-        udos=configured_ops(arguments.pop("udo_config_paths", ())),
-        operators=arguments.pop("operators", ()),
-        **own,
-    )
+    with load(udo_config_paths=arguments.pop("udo_config_paths", ()), no_plugins=True) as udos:
+        nodes, others = uncovered(
+            frontend,
+            path,
+            input_dims=checked_dims(input_dims),
+            udos=udos,
+            operators=arguments.pop("operators", ()),
+            **own,
+        )
     package = arguments.pop("package_name", DRAFTED_PACKAGE)
     return drafted(nodes, others, path, target, package=package, **arguments)

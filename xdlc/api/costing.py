@@ -52,6 +52,7 @@ def cost(
     from xdlc.cost.report import CostReport
     from xdlc.cost.times import milliseconds
     from xdlc.prepare.htp.targets import targets
+    from xdlc.runtime.htp import CompileOptions
 
     if vtcm and not socs:
         raise UsageError("xdlc plans VTCM sizes only for a SoC", fix="name a SoC like sm8650, or omit VTCM")
@@ -62,19 +63,7 @@ def cost(
     plans = [
         target
         for size in dict.fromkeys(vtcm) or (None,)
-        for target in (
-            targets(
-                socs,
-                (),
-                vtcm_override=size,
-                optimization_level=2,
-                num_hvx_threads=None,
-                htp_dlbc=False,
-                share_weights=False,
-            )
-            if socs
-            else ()
-        )
+        for target in (targets(socs, options=CompileOptions(size, optimization_level=2)) if socs else ())
     ]
     devices, refused = _device_costs(source, plans, where or "model", step) if plans else ([], [])
     times = [milliseconds(cost, source.graphs[cost.graph]) for cost in devices]
@@ -88,9 +77,6 @@ def _device_costs(
     """Return costs by plan and graph, and errors of the plans that fail.
 
     Plans are compiled several at a time.
-
-    Raises:
-        XdlcError: If all plans fail.
     """
     from xdlc.cost.device import device_costs
     from xdlc.prepare.htp.compile_jobs import each_of, processors

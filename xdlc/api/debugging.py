@@ -15,7 +15,7 @@ from xdlc.errors import BackendError, UsageError
 from xdlc.ir import Model
 from xdlc.opdefs.control_flow import outer_graphs
 from xdlc.options import DEFAULT_SOC, PathLike, spell
-from xdlc.options.debugging import MEMORY, SAMPLES, DebugOptions
+from xdlc.options.running import MEMORY, SAMPLES, DebugOptions
 
 if TYPE_CHECKING:
     from xdlc.compare.engines import Engine, Values
@@ -108,11 +108,7 @@ def debug(
 
 
 def _check_effects(options: DebugOptions, candidate: Engine, names: Sequence[str]) -> None:
-    """Refuse options that have no effect on the engines.
-
-    Raises:
-        UsageError: If one has none.
-    """
+    """Refuse options that have no effect on the engines."""
     from xdlc.compare.engines import HostEngine, HtpEngine
 
     needs = {
@@ -198,11 +194,7 @@ def _reproduce(
 
 
 def _chosen(model: Model, options: DebugOptions) -> tuple[str, str]:
-    """Return the engines in words; omitted ones follow from the model and the SoC.
-
-    Raises:
-        UsageError: If there is nothing to compare.
-    """
+    """Return the engines in words; omitted ones follow from the model and the SoC."""
     reference, candidate, soc = (options.get(name) for name in ("reference", "candidate", "soc"))
     candidate = os.fspath(candidate) if candidate else ("htp" if soc else "cpu")  # type: ignore[call-overload]
     if reference:
@@ -223,7 +215,7 @@ def engine_of(text: str, model: Model, feeds: Values, options: DebugOptions) -> 
     """
     from xdlc.compare.engines import HostEngine, HtpEngine
     from xdlc.debug.frameworks import FRAMEWORKS
-    from xdlc.debug.raw_results import RawResults
+    from xdlc.debug.reproducer import RawResults
     from xdlc.debug.source import SourceEngine
 
     kind, _, rest = text.partition(":")

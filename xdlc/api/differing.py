@@ -43,7 +43,7 @@ def diff(
         before: A model, or the path of a DLC or of a source model.
         after: The other model.  At least one of the two is a DLC.
         ignore: Kinds of differences to omit, or groups of kinds such as ``metadata``.
-            ``xdlc.diff.kinds`` lists the kinds.
+            ``xdlc.diff.change`` lists the kinds.
         only: Kinds of differences to keep.  xdlc then omits all others.
         input_dims: Shapes by input name, to convert a source model.  Default: the shapes of the DLC.
         **options: Options of the conversion of a source model.

@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar, Unpack
@@ -14,15 +14,74 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar, Unpack
 from xdlc.api.models import loaded
 from xdlc.api.runtimes import Engine, runtime_with
 from xdlc.api.verbs import Array, verb
+from xdlc.container import caches
 from xdlc.errors import BackendError, UsageError, XdlcError, each_problem
 from xdlc.ir import Graph, Model
+from xdlc.opdefs.control_flow import outer_graphs
 from xdlc.options import PathLike, options_of
 from xdlc.options.running import KernelOptions, RunOptions
-from xdlc.runtime.graph_choice import alternatives, fitting
 
 if TYPE_CHECKING:
     from xdlc.runtime.profile import Profile
     from xdlc.runtime.udo import Kernels
+
+
+Shapes = Mapping[str, tuple[int, ...]]
+"""Shape of each array by the name of its input."""
+
+
+def alternatives(model: Model, soc: str | None = None) -> list[Graph]:
+    """Return the graphs with the inputs of the main one, which may have other shapes.
+
+    Those of a model without graphs are the graphs of its cache.
+
+    Args:
+        soc: Name of the SoC whose cache is preferred.
+    """
+    graphs = outer_graphs(model)
+    if not graphs and caches(model):
+        from xdlc.runtime.htp.context_binary import described
+
+        graphs = list(described(model, soc)[1].values())
+    return [graph for graph in graphs if _names(graph) == _names(graphs[0])]
+
+
+def fitting(graphs: Sequence[Graph], shapes: Shapes) -> Graph:
+    """Return the first graph whose inputs have some shapes.
+
+    It is the first graph if an array has a name that no input has, which is an error of the run.
+
+    Raises:
+        UsageError: If no graph fits; it lists the graphs.
+    """
+    for graph in graphs:
+        if all(_fits(graph, name, shape) for name, shape in shapes.items()):
+            return graph
+    if shapes.keys() <= _names(graphs[0]):
+        listed = "; ".join(
+            f"{graph.name}: {', '.join(f'{tensor.name} {list(tensor.shape)}' for tensor in graph.inputs)}"
+            for graph in graphs
+        )
+        passed = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
+        raise UsageError(f"no graph has inputs of these shapes: {passed}", fix=f"use one of {listed}")
+    return graphs[0]
+
+
+def _names(graph: Graph) -> set[str]:
+    return {tensor.name for tensor in graph.inputs}
+
+
+def _fits(graph: Graph, name: str, shape: tuple[int, ...]) -> bool:
+    tensor = next((tensor for tensor in graph.inputs if tensor.name == name), None)
+    return (
+        tensor is not None
+        and len(shape) == tensor.rank
+        and all(
+            axis in tensor.dynamic_axes or size == dim
+            for axis, (size, dim) in enumerate(zip(shape, tensor.shape, strict=True))
+        )
+    )
+
 
 R = TypeVar("R")
 Runtime: TypeAlias = Literal["cpu", "htp", "aip"]

@@ -56,11 +56,7 @@ def load(path: PathLike, *, crc: bool = True) -> Model:
 
 
 def _refuse_other(path: Path) -> None:
-    """Refuse a file of another known format.
-
-    Raises:
-        ContainerError: If it is.
-    """
+    """Refuse a file of another known format."""
     from xdlc.converter.formats import DLC, ZIP, recognize
 
     content = None
@@ -220,9 +216,7 @@ def annotate(model: Model, *, notify: Notify | None = None, **options: Unpack[An
 
 def _remove_unused(graph: Graph) -> list[str]:
     """Remove inputs that nothing reads; return their names."""
-    unused = [
-        tensor for tensor in graph.inputs if not graph.consumers(tensor) and not graph.is_output(tensor)
-    ]
+    unused = [tensor for tensor in graph.inputs if not graph.is_read(tensor)]
     for tensor in unused:
         graph.inputs.remove(tensor)
         del graph.tensors[tensor.name]

@@ -94,9 +94,8 @@ def check_plugin(
     """
     import numpy
 
-    from xdlc.udo.plugin.collection import plugin_hooks
     from xdlc.udo.plugin.discovery import named_plugins
-    from xdlc.udo.plugin.kinds import Bools, Floats, Ints
+    from xdlc.udo.plugin.hooks import plugin_hooks
     from xdlc.udo.plugin.numba_kernel import uses_numba
     from xdlc.udo.plugin.random_nodes import random_node
 
@@ -115,7 +114,7 @@ def check_plugin(
 
     changes = {"framework": "onnx", "domain": None, "accepts": accepts, "__module__": plugins[0].__module__}
     checked: Any = type(report.plugin, (plugins[0],), changes)
-    declaration = plugin_hooks(checked)[1].declaration
+    declaration = plugin_hooks(checked).declaration
     inputs = [tensor.name for tensor in declaration.definition.inputs]
     for name, shape in (shapes or {}).items():
         if name not in inputs:
@@ -124,11 +123,7 @@ def check_plugin(
             fix = f"pass dimensions of 0 or more, with at most {_MOST_ELEMENTS} elements"
             raise UsageError(f"the shape {list(shape)} of input {name!r} is not valid", fix=fix)
     rng, fixed = numpy.random.default_rng(seed), dict(attributes or {})
-    lists = {
-        kind.source or key
-        for key, kind in declaration.kinds.items()
-        if isinstance(kind, Ints | Floats | Bools)
-    }
+    lists = {kind.source or key for key, kind in declaration.kinds.items() if kind.definition.rank == 1}
     for name, value in fixed.items():
         if isinstance(value, str):
             with suppress(ValueError):

@@ -316,12 +316,7 @@ def _edited(model: Model | PathLike, options: PrepareOptions) -> tuple[Model | P
 
 
 def _first_sample(source: Iterable[Any] | PathLike, model: Model) -> Mapping[str, Array]:
-    """Return the first of the samples that verify caches.
-
-    Raises:
-        UsageError: If the source is empty, or the sample does not fit the inputs.
-        StorageError: If a file cannot be read.
-    """
+    """Return the first of the samples that verify caches."""
     from xdlc.quant.samples import read_samples
     from xdlc.runtime.cpu import feeds_of
     from xdlc.runtime.states import with_first_values

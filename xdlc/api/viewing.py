@@ -107,7 +107,7 @@ def view(
         BackendError: If the vendor's library fails, or is missing for the cost or a context binary.
         StorageError: If a file cannot be read or written.
     """
-    from xdlc.view.page import page
+    from xdlc.view.content import page
 
     content = view_content(
         model,

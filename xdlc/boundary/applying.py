@@ -26,8 +26,6 @@ def apply(model: Model, ports: Ports, notify: Notify, *, assumed: str | None = N
 
     Args:
         model: The model; it is changed, its notes ``layouts``, ``symbols`` and ``preprocessing`` too.
-        ports: What is requested.
-        notify: Called with each notice.
         assumed: ``first`` or ``last``: where channels are, as far as nothing states it.
 
     Raises:
@@ -100,7 +98,6 @@ def settle(model: Model, ports: Ports) -> None:
 
     Args:
         model: The model; it is changed.
-        ports: What is requested.
 
     Raises:
         ConstraintError: If an input or output cannot be as requested; a ProblemList of all of them.

@@ -170,11 +170,7 @@ def check_image(entry: Entry, option: str) -> None:
 
 
 def _checked_channels(entry: Entry, target: str) -> int:
-    """Return the axis of the channels; refuse other than three channels.
-
-    Raises:
-        ConstraintError: If there are others.
-    """
+    """Return the axis of the channels; refuse other than three channels."""
     axis, tensor = channel_axis(entry), entry.tensor
     if tensor.shape[axis] != len(_PIXELS[target]) or axis in tensor.dynamic_axes:
         raise ConstraintError(

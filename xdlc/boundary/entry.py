@@ -64,10 +64,6 @@ class Entry:
         """Insert an op before the ops that were present at ``open``; return its output.
 
         Args:
-            type: Type of a native op.
-            inputs: Its inputs.
-            shape: Shape of its output.
-            params: Its parameters.
             reason: Why it is there, for its origin.
             dtype: Type of its output; default: that of its first input.
         """
@@ -116,8 +112,7 @@ def split(graph: Graph, port: Tensor) -> Tensor:
     graph.add_tensor(inner)
     if port.producer is not None:
         graph.set_output(port.producer, port.producer.outputs.index(port), inner)
-    for op in readers:
-        graph.set_inputs(op, [inner if tensor is port else tensor for tensor in op.inputs])
+    graph.replace(port, inner, readers)
     return inner
 
 

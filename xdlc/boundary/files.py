@@ -54,7 +54,6 @@ def read(path: str | os.PathLike[str], *, has_sections: bool) -> Config:
     """Return the content of a file.
 
     Args:
-        path: The file.
         has_sections: Whether it is a configuration of qairt-converter, else custom I/O of SNPE and QNN.
 
     Raises:

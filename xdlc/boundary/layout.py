@@ -40,7 +40,6 @@ def stated(tensor: Tensor, port: Port, noted: str | None, assumed: str | None, n
     """Return the layout of an input or output before any change, or None.
 
     Args:
-        tensor: The input or output.
         port: What is requested of it, which comes first.
         noted: What the model states.
         assumed: ``first`` or ``last``: where channels are, as far as nothing states it.
@@ -127,7 +126,6 @@ def change(graph: Graph, port: Tensor, have: str | None, want: str | None) -> st
     """Let callers have an input or output in another layout, and return its layout.
 
     Args:
-        port: The input or output.
         have: What its axes are; None if that is not known.
         want: What callers want; None for any layout.
 

@@ -23,9 +23,7 @@ class Request(NamedTuple):
 
     Attributes:
         where: The option or the place in a file.
-        name: Name of the input or output.
         is_input: Whether it is an input; None if it may be either.
-        field: Field of a port.
         value: Its value, as text or parsed.
     """
 
@@ -41,8 +39,6 @@ class Port:
     """All requests of a user for an input or output.
 
     Attributes:
-        name: Its name.
-        is_input: Whether it is an input.
         quantization: Encoding of a fixed-point ``dtype``; None: that of the graph.
         kind: The option ``input_type``; ``colours`` is ``input_encoding``, others have the option's name.
     """
@@ -148,9 +144,7 @@ def requested(model: Model, options: BoundaryOptions, notify: Callable[[str], No
     """Return the requests of options by name of the input or output.
 
     Args:
-        model: The model, whose main graph has the names.
         options: The options; values may be texts of command lines.
-        notify: Called with each notice.
 
     Raises:
         UsageError: If a name or a value is not known, or two options contradict each other; a ProblemList
@@ -215,11 +209,7 @@ def _preserve(
     port_names: Collection[str],
     notify: Callable[[str], None],
 ) -> list[str]:
-    """Drop requests that ``preserve_io`` overrides; return names with unchanged types.
-
-    Raises:
-        UsageError: If it keeps something else than layouts and datatypes, or a name is not known.
-    """
+    """Drop requests that ``preserve_io`` overrides; return names with unchanged types."""
     option, kept = spell("preserve_io"), list[str]()
     dropped: list[Request | None] = []
     for text in (

@@ -131,7 +131,6 @@ class _Reader:
         return None if found is None or found.kind == vendor_flags.WORKS else found
 
     def read(self, words: Sequence[str]) -> list[str]:
-        """Return the words for click."""
         self.rest, self.given = list(words), len(words)
         while self.rest and not self.are_arguments():
             word = self.rest.pop(0)
@@ -206,7 +205,6 @@ class _Reader:
             self.values(option, name, values)
 
     def take(self, count: int) -> list[str]:
-        """Return the next words, which are read then."""
         taken, self.rest = self.rest[:count], self.rest[count:]
         return taken
 
@@ -261,11 +259,7 @@ class _Reader:
             self.written.setdefault(" ".join([name, *values]), written)
 
     def instead(self, entry: vendor_flags.Entry, values: list[str]) -> tuple[list[str], str]:
-        """Return the replacement of a flag and its values, and a notice (may be empty).
-
-        Raises:
-            UsageError: If the flag or its value is refused, or a value is missing.
-        """
+        """Return the replacement of a flag and its values, and a notice (may be empty)."""
         is_switch = entry.values == "0"
         needed = int(entry.values) if entry.values.isdecimal() else 0
         if len(values) < needed and entry.kind != vendor_flags.REFUSED:
@@ -300,7 +294,6 @@ class _Reader:
         """Read an option and its values.
 
         Args:
-            option: The option.
             name: Its flag.
             glued: Its value after ``=``.
         """

@@ -88,7 +88,6 @@ def converter_tool(name: str, *importers: Frontend) -> Tool:
     """Return a tool that converts.
 
     Args:
-        name: Name of the tool.
         importers: The importers, of which the one that recognizes the content of the file is taken, else the
             first, with the options of all of them; default: all there are.
     """
@@ -151,11 +150,7 @@ def converter_tool(name: str, *importers: Frontend) -> Tool:
 
 
 def _framework(source: Path, importers: Sequence[Frontend]) -> str | None:
-    """Return the framework whose importer reads a file; None: that of the file.
-
-    Raises:
-        UsageError: If the file is a DLC.
-    """
+    """Return the framework whose importer reads a file; None: that of the file."""
     with contextlib.suppress(OSError, ValueError):  # reported by the conversion
         content = recognize(source)
         if content is DLC:

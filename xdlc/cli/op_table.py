@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from xdlc.cli import text
-from xdlc.content.runtimes import RUNTIMES, runtimes
+from xdlc.content.inspection import RUNTIMES, runtimes
 from xdlc.content.static_cost import static_cost
 from xdlc.errors import XdlcError
 from xdlc.ir import NATIVE_PACKAGE, Graph, Model, Op
@@ -23,7 +23,6 @@ def rows(model: Model, found: dict[str, Any]) -> Iterator[tuple[str, list[_Row]]
     """Yield each graph's name with its rows; a cell may have several lines.
 
     Args:
-        model: The model.
         found: What ``inspection.inspect`` returned for it.
     """
     translated = _of_layers(model)

@@ -33,9 +33,6 @@ def check_target(path: Path) -> Path:
 
     Work of minutes should not end in an error that was there from the start.
 
-    Args:
-        path: The file to be written.
-
     Raises:
         UsageError: If ``path`` is a file that the tool reads, or writes already.
         StorageError: If the folder is missing or not writable, or the path is a folder, a device or
@@ -64,9 +61,6 @@ def check_target(path: Path) -> Path:
 def folder_for(path: Path) -> Iterator[None]:
     """Create a folder; remove it at the end if it is empty.
 
-    Args:
-        path: A file in it.
-
     Raises:
         StorageError: If it cannot be made or written to.
     """
@@ -86,7 +80,6 @@ def check_folder(folder: Path, path: Path) -> None:
     """Check that files can be made in a folder.
 
     Args:
-        folder: The folder.
         path: The file, for the message.
 
     Raises:
@@ -114,7 +107,6 @@ def paths_of(names: Iterable[str], what: str, suffix: str = "") -> dict[str, Pat
     """Return a relative path for each name; all are inside the folder.
 
     Args:
-        names: Names.
         what: What has them, for errors.
         suffix: What each path ends in.
 
@@ -164,7 +156,6 @@ def write(
     """Write the results of an inference.
 
     Args:
-        folder: The folder.
         files: Path in it by tensor.
         results: Arrays by tensor.
         part: Number of the item to write and of all items, of what is a batch.

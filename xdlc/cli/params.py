@@ -385,7 +385,6 @@ def flags_of(
     Omitted flags are None or empty.
 
     Args:
-        mapping: The typed mapping.
         without: Names of options that are no flags of the tool.
         settings: Arguments of ``click.option`` by name, where the form of the values does not follow from
             the type of the option.
@@ -437,7 +436,6 @@ def _flag(name: str, option: Option, form: Mapping[str, Any], names: Mapping[str
 
     Args:
         name: Name of the option.
-        option: The option.
         form: Arguments of ``click.option``.
         names: Flags by option, for references in the help.
     """

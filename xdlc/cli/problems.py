@@ -25,7 +25,6 @@ def problem_table(problems: Sequence[Cells], *, every_node: bool = False) -> Ite
     """Yield a table of problems; nodes that have the same one share a row.
 
     Args:
-        problems: The problems.
         every_node: Name all nodes of a row instead of the first few.
     """
     nodes: dict[tuple[str, ...], list[str]] = {}

@@ -123,10 +123,7 @@ class Request:
     """Files that a quantizing tool reads, and writes besides the DLC.
 
     Attributes:
-        source: The float DLC.
-        input_list: Calibration samples.
         native: Whether raw files hold the inputs' own datatypes.
-        report: Where the report goes.
         report_list: Samples of the figures and the report.
         export_encodings: Where the encodings go as JSON.
         encoding_version: Form of that JSON.
@@ -246,8 +243,6 @@ def _without(words: Sequence[str], flag: str, key: str | None = None) -> list[st
     """Return a command line without an option, or without the option for one name.
 
     Args:
-        words: The command line.
-        flag: The option's flag.
         key: The name that the option's first value has to be; None: it has one value, any.
     """
     left: list[str] = []

@@ -10,20 +10,124 @@ from types import MappingProxyType
 from typing import Any
 
 from xdlc.cli import text
-from xdlc.cli.aip_records import aip_lines
 from xdlc.cli.cache_records import cache_lines
 from xdlc.cli.output_path import check_target
 from xdlc.cli.problems import node_table
 from xdlc.cli.tool import written
-from xdlc.cli.udo_packages import package_lines
 from xdlc.container.caches import caches
 from xdlc.content.cache_records import NO_CLOCK
 from xdlc.content.inspection import graph_io
+from xdlc.content.udo_packages import ANY
 from xdlc.ir import HOST_PACKAGE, Model, Op
 from xdlc.ir.files import replace_text
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import called
 from xdlc.runtime.dynamic_dims import open_problem
+
+
+def package_lines(packages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the lines of UDO packages: tables of types, inputs and outputs."""
+    for package in packages:
+        yield ""
+        facts = [f"{key} {text.clean(package[key])}" for key in ("domain", "version") if package.get(key)]
+        words = f"  ({', '.join(facts)})" if facts else ""
+        yield f"user-defined operations of package {text.clean(package['name'])}{words}"
+        if "problem" in package:
+            yield f"  definitions cannot be read: {text.clean(package['problem'])}"
+        elif not package["definition"]:
+            yield "  the DLC has no definitions of this package; these lines describe its ops in the model"
+        yield from text.table(("type", "ops", "cores"), list(map(_row, package["types"])), (28, 5))
+        for held in package["types"]:
+            yield from _type(held)
+
+
+def _row(held: Mapping[str, Any]) -> tuple[str, ...]:
+    cores = ", ".join(map(text.clean, held.get("cores", ())))
+    if held.get("dsp_archs"):
+        cores += f"\n{', '.join(held['dsp_archs'])}"
+    return text.clean(held["type"]), str(held["count"]), cores or "?"
+
+
+def _type(record: Mapping[str, Any]) -> Iterator[str]:
+    if "inputs" not in record:
+        return
+    replaces = "  (replaces the operation of QNN)" if record.get("replaces_native") else ""
+    yield f"  {text.clean(record['type'])}{replaces}"
+    rows = [
+        (title, text.clean(place["name"]), _types(place), _traits(place))
+        for title, side in (("input", "inputs"), ("output", "outputs"), ("param", "params"))
+        for place in record.get(side, ())
+    ]
+    yield from text.columns(rows)
+
+
+def _types(place: Mapping[str, Any]) -> str:
+    parts = [
+        ("" if core == ANY else f"{text.clean(core)} ") + "|".join(names)
+        for core, names in place["dtypes"].items()
+    ]
+    return "; ".join(parts) or "?"
+
+
+def _traits(place: Mapping[str, Any]) -> str:
+    words = ["any rank" if place["rank"] is None else f"rank {place['rank']}" if place["rank"] else "scalar"]
+    words += [
+        layout if core == ANY else f"{text.clean(core)} {layout}" for core, layout in place["layouts"].items()
+    ]
+    words += [name for name in ("static", "repeated") if place.get(name)]
+    words += [] if place["mandatory"] else ["optional"]
+    if place.get("enumeration"):
+        words.append("one of " + "|".join(map(text.clean, place["enumeration"])))
+    if place.get("default") is not None:
+        words.append(f"default {text.short(text.clean(place['default']))}")
+    return ", ".join(words)
+
+
+def aip_lines(records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the lines that show AIP records in full."""
+    if not records:
+        return
+    yield ""
+    yield "AIP (HTA) records"
+    for record in records:
+        yield f"  {text.clean(record['record'])}: {text.size(record['bytes'])}"
+        facts = [(key, str(record[key])) for key in ("version", "compiler")]
+        flavour = f"{record['flavour']} ({'xdlc' if record['flavour_of'] == 'xdlc' else 'the vendor'}'s)"
+        yield from text.columns([*facts, ("flavour", flavour)])
+        for section in record["sections"]:
+            yield from _section_lines(section)
+
+
+def _section_lines(section: Mapping[str, Any]) -> Iterator[str]:
+    layers = f"    {section['engine']}  layers {section['first_layer']}-{section['last_layer']}"
+    code = {None: "", "xdlc": ", prepared by xdlc", "vendor": ", compiled by the vendor"}
+    size = f", {text.size(section['binary_bytes'])}" if section["binary_bytes"] else ""
+    yield f"{layers}{size}{code[section['compiled_by']]}"
+    if "subgraph" in section:
+        yield from text.columns([("sub-graph", _subgraph_text(section["subgraph"]))], " " * 6)
+    yield from text.columns([_buffer_row(held) for held in section["buffers"]], " " * 6)
+
+
+def _subgraph_text(held: Mapping[str, Any]) -> str:
+    if "problem" in held:
+        return text.clean(held["problem"])
+    types = held["operations"]
+    counts = ", ".join(f"{text.clean(type)} {count}" for type, count in types.items())
+    return f"{sum(types.values())} operations ({counts}), constants {text.size(held['constant_bytes'])}"
+
+
+def _buffer_row(buffer: Mapping[str, Any]) -> tuple[str, ...]:
+    memory = ", ".join(f"{dimension['axis']} {dimension['extent']}" for dimension in buffer["dimensions"])
+    padded = [str(dimension["padded"]) for dimension in buffer["dimensions"]]
+    shown = padded[0] if len(set(padded)) == 1 else ", ".join(padded)
+    return (
+        buffer["direction"],
+        f"layer {buffer['layer']}",
+        f"id {buffer['id']:#x}",
+        text.clean(buffer["name"]),
+        f"[{memory}] padded {shown}" if memory else "",
+    )
+
 
 NATIVE, HOST = "qti.aisw", "xdlc"
 _SHOWN_AS_HISTORY = ("-command", "converter-version")
@@ -40,8 +144,6 @@ def report(
     """Yield the lines of the report.
 
     Args:
-        content: What ``inspect`` returned.
-        ops: Show the ops one by one.
         encodings: Show the encoding of every tensor, not just of inputs and outputs.
         trace: Show the source nodes of each op.
         tables: Lines in the place of the ops, by the graph's name.
@@ -222,7 +324,7 @@ def _notes(tensor: dict[str, Any]) -> Iterator[str]:
 
 def in_short(model: Model, source: Path) -> Iterator[str]:
     """Yield where the ops run, and the next step."""
-    from xdlc.content.runtimes import runtimes
+    from xdlc.content.inspection import runtimes
     from xdlc.converter.snpe.translate import has_layers
     from xdlc.runtime.htp.unsupported_op import is_quantized
 
@@ -276,8 +378,6 @@ def write_template(model: Model, target: Path, *, has_sections: bool = False) ->
     """Write the ``--custom-io`` file of a model, or with sections the ``--config``.
 
     Args:
-        model: The model.
-        target: The file.
         has_sections: Whether it has the sections of ``--config``.
 
     Raises:

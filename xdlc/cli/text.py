@@ -98,7 +98,6 @@ def table(titles: Row, rows: Sequence[Row], widths: Sequence[int]) -> Iterator[s
     goes on in the next line.
 
     Args:
-        titles: Headings.
         rows: Cells, which may be longer than their columns; each of their lines is wrapped by itself.
         widths: The widest that each column may become on a page of 100 columns; the last one gets the rest.
     """

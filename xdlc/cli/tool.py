@@ -262,7 +262,6 @@ def tool(
     """Return a decorator that makes a function a tool with the common options.
 
     Args:
-        name: Name of the tool.
         epilog: Text at the end of the help.
         codes: Own exit codes of the tool; see ``Tool``.
     """
@@ -288,9 +287,7 @@ def group(
     """Return a decorator that makes a function a group of tools.
 
     Args:
-        name: Name of the group.
         tools: The tools, each called by the last word of its name.
-        cls: Class of the group.
     """
 
     def decorate(function: Callable[[], None]) -> click.Group:

@@ -48,11 +48,9 @@ class Entry:
     """Meaning of a flag: it works, is replaced, has no effect or is an error.
 
     Attributes:
-        flag: The flag.
         kind: Whether it works under its name, becomes other words, has no effect, or is an error.
         values: Number of its values: a number, or ``?`` or ``*``.
         text: The other words, the reason, or, of a refused flag that needs none, nothing.
-        fix: Fix of a refused flag.
         by_value: Words by the flag's value, where they depend on it.
     """
 
@@ -98,14 +96,12 @@ class Entry:
 
     @property
     def meaning(self) -> str:
-        """The entry in words, for a list."""
         if self.kind == REFUSED:
             return f"{self.text}; {self.fix}" if self.text else self.fix
         values = ", ".join(f"{value}: {words or 'the default'}" for value, words in self.by_value.items())
         return f"{values or self.text}{' of the tool that runs next' if self.kind == LATER else ''}"
 
     def error(self) -> UsageError:
-        """Return the error of a refused flag."""
         if not self.text:
             return UsageError(f"no option {self.flag!r}", fix=self.fix, code="XD201")
         return UsageError(self.text, where=self.flag, fix=self.fix, code="XD207")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from itertools import groupby
 from typing import Any
 
 from xdlc.container import cache_provenance
@@ -11,8 +12,43 @@ from xdlc.container.cache_entry import CachedGraph, CachedTensor, read_entry
 from xdlc.container.cache_provenance import CacheFacts
 from xdlc.container.caches import Cache, caches, shared_weights
 from xdlc.errors import ConstraintError, ContainerError
-from xdlc.ir import Model
+from xdlc.ir import Graph, Model, Op
+from xdlc.page.pictures import Run
 from xdlc.targets import Soc
+
+
+def cache_parts(model: Model, record: Mapping[str, Any]) -> dict[Op, str]:
+    """Return for each op in a cache the name of the cache's graph that has it.
+
+    Args:
+        record: The cache, as ``cache_records`` describes it.
+    """
+    parts: dict[Op, str] = {}
+    for cached in record.get("graphs", ()):
+        graph = model.graphs.get(cached.get("source") or cached["name"] or "")
+        names = cached.get("ops")
+        inside = None if names is None else set(names)
+        for op in graph.ops if graph is not None else ():
+            if inside is None or op.name in inside:
+                parts[op] = cached["name"]
+    return parts
+
+
+def partition_maps(model: Model) -> list[tuple[str, list[Run]]]:
+    """Return where each graph runs by each cache: a title, and the runs of its ops."""
+    maps = []
+    for record in cache_records(model):
+        parts = cache_parts(model, record)
+        for graph in model.graphs.values():
+            if any(op in parts for op in graph.ops):
+                maps.append((f"{graph.name} on {record['soc'].lower()}", _runs(graph, parts)))
+    return maps
+
+
+def _runs(graph: Graph, parts: Mapping[Op, str]) -> list[Run]:
+    groups = groupby(graph.ops, key=lambda op: (op in parts, parts.get(op, "")))
+    return [Run("HTP" if is_htp else "CPU", [op.name for op in ops], part) for (is_htp, part), ops in groups]
+
 
 NO_CLOCK = "1980-01-01 00:00:00"
 """Earliest time of a zip file: that of files without clock times."""
@@ -101,7 +137,6 @@ def cache_table(model: Model, devices: Sequence[str], sdk: str | None = None) ->
     """Return for each cache whether it fits the model, and the SoCs that can use it.
 
     Args:
-        model: The model.
         devices: Names of SoCs; default: those that the caches were compiled for.
         sdk: Version of the devices' SDK; default: that of the vendor's package installed here.
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from xdlc import opdefs
 from xdlc.container.aip_record import is_aip
 from xdlc.container.caches import is_context_binary
 from xdlc.container.metadata import recipes
@@ -17,6 +16,7 @@ from xdlc.content.aip_records import aip_records
 from xdlc.content.cache_records import cache_records
 from xdlc.content.udo_packages import packages
 from xdlc.ir import (
+    HOST_PACKAGE,
     AxisScaleOffset,
     BlockScaleOffset,
     BlockwiseExpansion,
@@ -31,8 +31,56 @@ from xdlc.ir import (
     VectorCode,
 )
 from xdlc.ir.graph import is_udo
+from xdlc.opdefs import loader
 from xdlc.opdefs.traits import macs
+from xdlc.opdefs.verify import accepts
 from xdlc.runtime.section_record import layer_ids
+
+RUNTIMES = {"A": "hta", "D": "htp", "G": "gpu", "C": "cpu"}
+"""Letter of a runtime: AIP, DSP, GPU, CPU; and the supplement of the OpDefs that lists its support."""
+
+
+def runtimes(op: Op) -> str:
+    """Return the letters of the runtimes that support an op in its present form.
+
+    Ops of package ``xdlc`` run on the host alone, and those of users where their package has a kernel.
+    """
+    if op.package == HOST_PACKAGE:
+        return "host"
+    if is_udo(op):
+        return "UDO"
+    return " ".join(letter for letter, name in RUNTIMES.items() if accepts(name, op)) or "-"
+
+
+def in_words(encoding: Encoding | None) -> str | None:
+    """Return an encoding in a few words; None without one.
+
+    Example:
+        >>> in_words(ScaleOffset(0.5, -128))
+        'scale 0.5, offset -128'
+    """
+    if encoding is None:
+        return None
+    bits = getattr(encoding, "bits", None)
+    width = "" if bits is None else f", {bits} bits"
+    if isinstance(encoding, ScaleOffset):
+        return f"scale {encoding.scale:.6g}, offset {encoding.offset}{width}"
+    if isinstance(encoding, BlockScaleOffset):
+        form = f"per block of {'x'.join(map(str, encoding.block_shape)) or 'scalar'}"
+    elif isinstance(encoding, BlockwiseExpansion):
+        form = f"per channel (axis {encoding.axis}) and block, {encoding.blocks_per_axis} blocks a channel"
+        width = f", block scales of {encoding.block_scale_bits} bits"
+    elif isinstance(encoding, VectorCode):
+        form = f"code book (axis {encoding.axis})"
+    else:
+        form = f"per channel (axis {encoding.axis})"
+    offsets = f", offsets {min(encoding.offsets)} to {max(encoding.offsets)}" if any(encoding.offsets) else ""
+    return f"{form}: {len(encoding.scales)} scales{_span(encoding.scales)}{offsets}{width}"
+
+
+def _span(scales: Sequence[float]) -> str:
+    return f" {min(scales):.6g} to {max(scales):.6g}" if len(scales) else ""
+
 
 SHOWN_VALUES = 16
 _CACHE = "htp.cache."
@@ -128,9 +176,7 @@ def graph_io(tensor: Tensor, metadata: Mapping[str, Any], *, reads: bool = False
     """Describe an input of a graph, or, with ``reads``, an output, for its callers.
 
     Args:
-        tensor: The input or output.
         metadata: That of the model, which has notes on layouts and symbols of dynamic dimensions.
-        reads: Whether it is an output.
     """
     record = _tensor(tensor) | {
         "raw_bytes": tensor.nbytes,
@@ -216,7 +262,7 @@ def _op(id: int | None, op: Op, definitions: Definitions) -> dict[str, Any]:
 
 def enumerators(op: Op, definitions: Definitions) -> dict[str, str]:
     """Return names of enumeration values for the parameters of an op."""
-    opdef = opdefs.find(op.type, op.package)
+    opdef = loader.find(op.type, op.package)
     enumerations: Mapping[str, Sequence[str]] = definitions.get((op.package, op.type), {})
     if opdef is not None:
         enumerations = {name: definition.enumeration for name, definition in opdef.params.items()}

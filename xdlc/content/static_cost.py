@@ -13,7 +13,6 @@ class StaticCost:
     """Cost of a graph as it is stored.
 
     Attributes:
-        graph: Name of the graph.
         macs: Multiplications that are added up, per inference.
         parameters: Numbers in static tensors.
         weights: Bytes of static tensors.

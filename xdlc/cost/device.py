@@ -35,7 +35,6 @@ class OpCost:
 
     Attributes:
         op: Its name, in HTP's form of the graph.
-        type: Its type.
         nodes: Nodes of the source model that it comes from.
         fused: Names of ops that the compiler has computed with it.
         kernels: Kernels that it became, by engine.
@@ -65,8 +64,6 @@ class DeviceCost:
     """Cost of a graph on a device.
 
     Attributes:
-        graph: Name of the graph.
-        soc: Name of the SoC.
         vtcm_mb: VTCM in MB that the compiler planned for.
         build: Build of the vendor's library.
         ops: Cost of each op, in the order of the graph; copies of inputs and outputs first.
@@ -122,13 +119,9 @@ def device_costs(
     """Return the cost of each graph of a model on a SoC.
 
     Args:
-        model: The model.
-        soc: The SoC.
         options: What the caller chose about compiling.
         timeout: Seconds that compiling may take.
-        name: What messages call the model.
         path: A DLC that it is stored in; default: it is stored for this call.
-        launch: Starts the child process.
 
     Raises:
         ConstraintError: If HTP refuses an op; a ProblemList of them if it refuses several.

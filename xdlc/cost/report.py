@@ -86,7 +86,6 @@ class CostReport:
         """Return an HTML page with the report.
 
         Args:
-            name: Name of the model.
             before: Report whose differences the page has, too.
         """
         from xdlc.page import fill
@@ -104,7 +103,7 @@ class CostReport:
 
     def as_svg(self) -> str:
         """Return a picture of the bytes that each op moves on each device."""
-        from xdlc.page.pictures.costs import costs
+        from xdlc.page.pictures import costs
 
         return costs(self.as_dict())
 
@@ -174,7 +173,6 @@ class Change:
     """Difference of an op's cost in two models.
 
     Attributes:
-        op: Its name.
         before: Bytes that it moves in the first; None if it is not there.
         after: Bytes that it moves in the second; None if it is not there.
     """

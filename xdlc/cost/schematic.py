@@ -119,7 +119,6 @@ def read_schematic(path: Path, build: str) -> Schematic:
     """Return the content of an op trace.
 
     Args:
-        path: The file.
         build: Build of the library that wrote it, for messages.
 
     Raises:
@@ -186,11 +185,7 @@ class _Lines:
                 yield line.rstrip("\n")
 
     def rows(self, pattern: re.Pattern[str], end: str) -> Iterator[re.Match[str]]:
-        """Yield the matches of the lines of a table up to its end.
-
-        Raises:
-            BackendError: If a line does not match, or the end is missing.
-        """
+        """Yield the matches of the lines of a table up to its end."""
         for line in self._lines:
             if line.startswith(end):
                 return

@@ -40,11 +40,8 @@ class Fit:
     """A fit to the measured times of a device.
 
     Attributes:
-        device: Name of the device.
-        soc: Name of its SoC.
         vtcm_mb: VTCM in MB that the plans were made for.
         precision: ``float16`` or ``w8a8``.
-        networks: Number of networks.
         coefficients: Milliseconds per unit of each feature.
         ranges: Least and most of each feature among the networks.
         ratios: The 10 % and 90 % quantiles of measured by estimated time, for networks outside the fit.
@@ -71,7 +68,6 @@ class Fits:
     Attributes:
         source: Where the measured times are from.
         build: Build of the vendor's library whose plans were used.
-        fits: The fits.
     """
 
     source: str
@@ -85,7 +81,6 @@ class Milliseconds:
 
     Attributes:
         device: Device whose measured times the estimate is from.
-        value: Milliseconds.
         low: Lower end of the interval that held 80 % of the networks outside the fit.
         high: Upper end of it.
     """
@@ -234,7 +229,6 @@ def milliseconds(cost: DeviceCost, graph: Graph) -> Milliseconds | str:
 
     Args:
         cost: Its cost on a SoC.
-        graph: The graph.
     """
     kind = precision(graph)
     of_soc = [fit for fit in fits().fits if fit.soc == cost.soc]

@@ -28,7 +28,6 @@ class DebugReport:
     Attributes:
         reference: The engine that counts as right.
         candidate: The engine that is judged.
-        samples: Number of samples.
         rows: A row for each tensor that both have, in the order of the ops.
         outputs: Names of the graph's outputs.
         unaligned: Number of tensors that ops compute and only one of the two has.

@@ -2,20 +2,97 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from xdlc.debug.raw_results import file_name
-from xdlc.errors import BackendError, XdlcError
-from xdlc.ir import ArrayData, Model, Op
+from xdlc.compare.engines import Values
+from xdlc.errors import BackendError, UsageError, XdlcError
+from xdlc.ir import ArrayData, Model, Op, Tensor
 from xdlc.ir.data import Array
-from xdlc.ir.files import make_folder, replace_file, replace_text
+from xdlc.ir.files import make_folder, read_bytes, replace_file, replace_text
 from xdlc.ir.partitions import leaving, partition_of
-from xdlc.options.debugging import SHELL_LINE
+from xdlc.ir.quantization import to_float
+from xdlc.options.running import SHELL_LINE
+
+_SUFFIXES = (".raw", "_native.raw")
+
+
+def file_name(tensor: str) -> str:
+    """Return the name of a tensor as that of a file."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", tensor)
+
+
+class RawResults:
+    """Results of a net run: ``Result_N/<tensor>.raw``, float32 or of own types.
+
+    A slash in a tensor's name makes a folder, or is an underscore, as with the vendor's tools.
+
+    Args:
+        model: The DLC that ran.
+
+    Raises:
+        UsageError: If the first result has no tensor of the DLC.
+    """
+
+    def __init__(self, folder: str, model: Model) -> None:
+        self._folder, self._model = Path(folder), model
+        self.title = f"results in {folder}"
+        tensors = [tensor for op in model.main.ops for tensor in op.outputs]
+        self.names: Collection[str] = [tensor.name for tensor in tensors if self._path(tensor, 0) is not None]
+        if not self.names:
+            raise UsageError(
+                "the folder has no raw file for any tensor of the DLC",
+                where=folder,
+                fix="pass the folder that holds Result_0, from a run that wrote all tensors",
+            )
+
+    def values(self, feeds: Values, names: Sequence[str], sample: int = 0) -> dict[str, Array]:
+        """Return the values of tensors of a result by name."""
+        del feeds
+        return {name: self._read(self._model.main.tensors[name], sample) for name in names}
+
+    def _path(self, tensor: Tensor, sample: int) -> Path | None:
+        result = self._folder / f"Result_{sample}"
+        if not result.is_dir() and sample:
+            return None
+        base = result if result.is_dir() else self._folder
+        names = (tensor.name, file_name(tensor.name))
+        for name in names:
+            if ".." in name.split("/") or name.startswith("/"):
+                continue
+            for suffix in _SUFFIXES:
+                path = base / f"{name}{suffix}"
+                if os.path.isfile(path):  # False for a name that no file can have
+                    return path
+        return None
+
+    def _read(self, tensor: Tensor, sample: int) -> Array:
+        import numpy as np
+
+        path = self._path(tensor, sample)
+        if path is None:
+            where = str(self._folder / f"Result_{sample}")
+            fix = "pass one sample for each result"
+            raise UsageError(f"the results have no tensor {tensor.name!r}", where=where, fix=fix)
+        own = tensor.dtype.numpy
+        is_native = path.name.endswith("_native.raw")
+        data = read_bytes(path, 8 * tensor.size)
+        is_real = not is_native and (tensor.dtype.is_fixed or len(data) == 4 * tensor.size)
+        dtype = own if is_native or not is_real else np.dtype("<f4")
+        size = dtype.itemsize * tensor.size
+        if len(data) != size:
+            problem = f"has {len(data)} bytes, but {list(tensor.shape)} of {dtype} needs {size}"
+            raise UsageError(problem, where=str(path), fix="run the DLC again")
+        values = np.frombuffer(data, dtype).reshape(tensor.shape)
+        if is_native and tensor.dtype.is_fixed and tensor.encoding is not None:
+            return to_float(values, tensor.encoding, where=str(path))
+        return values
+
 
 Shows = Callable[[Model, float], bool]
 """Whether a model shows a fault within some seconds of compiling and of running."""
@@ -55,7 +132,6 @@ def reduced(model: Model, shows: Shows, *, most: int = MOST_TRIALS) -> Reproduce
     """Return the smallest part that shows a fault; None if the whole does not.
 
     Args:
-        model: A model.
         shows: Whether a model shows it; errors that it raises are its own. A part may take twice as long as
             the whole.
         most: Number of parts to try at most.
@@ -89,7 +165,6 @@ def fails(soc: str, feeds_of: FeedsOf, like: BackendError) -> Shows:
     """Return whether compiling or running a model for a SoC fails as before.
 
     Args:
-        soc: Name of the SoC.
         feeds_of: Returns the values of tensors of the whole graph by name.
         like: The failure before.
     """
@@ -157,7 +232,6 @@ def differs(soc: str, feeds_of: FeedsOf, least: float) -> Shows:
     """Return whether an output of a model differs on a SoC from this machine's.
 
     Args:
-        soc: Name of the SoC.
         feeds_of: Returns the values of tensors of the whole graph by name.
         least: SQNR in dB below which it differs.
     """

@@ -31,8 +31,6 @@ class SourceEngine(Served):
     """A source model on its own framework, in a child process.
 
     Args:
-        name: Name of the framework.
-        path: The model.
         model: The DLC that was made of it.
         feeds: A sample, by which the shapes of the values are measured.
         weights: File with the weights, if the model's has none.

@@ -55,7 +55,6 @@ class Names:
     """Names of the second model by those of the first, where they differ.
 
     Attributes:
-        graphs: Names of graphs.
         tensors: Names of tensors, of all graphs.
         ops: Names of ops, of all graphs.
     """
@@ -82,8 +81,6 @@ def metadata_changes(before: Model, after: Model, names: Names) -> Iterator[Chan
     """Yield the differences of metadata, without those of caches.
 
     Args:
-        before: The first model.
-        after: The second model.
         names: Names of graphs, tensors and ops that differ.
     """
     first, second = before.metadata, after.metadata

@@ -3,15 +3,100 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xdlc.diff.change import Change, differing_parts, text_pair
-from xdlc.diff.graphs import CHANGED, MOVED, ONLY_AFTER, ONLY_BEFORE, SAME, STATES, GraphDiff, OpDiff
-from xdlc.diff.kinds import KINDS, NOT_IN_SOURCE, named
-from xdlc.diff.trace import Trace
+from xdlc.content.inspection import source_nodes
+from xdlc.content.static_cost import static_cost
+from xdlc.diff.change import KINDS, NOT_IN_SOURCE, Change, differing_parts, kinds_of, named, text_pair
+from xdlc.diff.graphs import (
+    CHANGED,
+    MOVED,
+    ONLY_AFTER,
+    ONLY_BEFORE,
+    SAME,
+    STATES,
+    GraphDiff,
+    OpDiff,
+    compare_graphs,
+)
+from xdlc.diff.match import GraphMatch, match_models
+from xdlc.diff.metadata import Names, metadata_changes
+from xdlc.diff.records import record_changes
 from xdlc.ir import Model, Op
+
+_SHOWN = 5
+"""Names that a line lists, and their characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What a source model and its DLC do not share.
+
+    Attributes:
+        nodes: Name, operator and reason (or None) of the source nodes without an op in the DLC.
+        ops: Graph, name, type and reason (or None) of the ops of the DLC without a source node.
+    """
+
+    nodes: Sequence[tuple[str, str, str | None]]
+    ops: Sequence[tuple[str, str, str, str | None]]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the nodes and ops as lists of objects."""
+        return {
+            "nodes": [dict(zip(("name", "type", "reason"), node, strict=True)) for node in self.nodes],
+            "ops": [dict(zip(("graph", "name", "type", "reason"), op, strict=True)) for op in self.ops],
+        }
+
+    def lines(self) -> list[str]:
+        """Return a line for each reason, with the first nodes or ops that have it."""
+        nodes = _by_reason((f"{name} ({kind})", reason) for name, kind, reason in self.nodes)
+        ops = _by_reason((f"{name} ({kind})", reason) for _, name, kind, reason in self.ops)
+        lines = [f"source nodes without an op: {len(self.nodes)}", *nodes] if nodes else []
+        return lines + ([f"ops without a source node: {len(self.ops)}", *ops] if ops else [])
+
+
+def _by_reason(items: Iterable[tuple[str, str | None]]) -> list[str]:
+    names: dict[str, list[str]] = {}
+    for name, reason in items:
+        names.setdefault(reason or "no reason is known", []).append(name[:_LONGEST])
+    return [
+        f"  {reason}: {', '.join(listed[:_SHOWN])}"
+        + (f", and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else "")
+        for reason, listed in names.items()
+    ]
+
+
+def trace(converted: Model, dlc: Model, matches: Sequence[GraphMatch], *, source_first: bool = True) -> Trace:
+    """Return the nodes and ops without a counterpart.
+
+    Args:
+        matches: Pairs of graphs of the two models.
+        source_first: Whether the pairs have the source model first.
+    """
+    nodes_of: dict[Op, tuple[str, ...]] = {
+        op: op.origin.nodes for graph in dlc.graphs.values() for op in graph.ops
+    }
+    for match in matches:
+        for pair in match.ops.items():
+            source, op = pair if source_first else pair[::-1]
+            nodes_of[op] = nodes_of[op] or source.origin.nodes
+    present = {node for nodes in nodes_of.values() for node in nodes}
+    reasons = {name: reason for name, _, reason in dlc.metadata.get("nodes") or ()}
+    nodes = [
+        (node["name"], node["type"], reasons.get(node["name"]) or node.get("reason"))
+        for node in source_nodes(converted)
+        if node["name"] not in present
+    ]
+    ops = [
+        (graph.name, op.name, op.type, op.origin.reason)
+        for graph in dlc.graphs.values()
+        for op in graph.ops
+        if not nodes_of[op]
+    ]
+    return Trace(nodes, ops)
+
 
 SCHEMA = 1
 _LONGEST, _TAIL = 120, 50
@@ -25,13 +110,10 @@ class Diff:
     """Differences of two models.
 
     Attributes:
-        before: The first model.
-        after: The second model.
         graphs: Pairs of graphs with their ops.
         items: Differences of the files as a whole.
         costs: Static costs that differ; they follow from the other differences.
         ignored: Kinds that are omitted.
-        names: Names of the two models.
         trace: Source nodes and ops without a counterpart, if one of the two is a source model.
     """
 
@@ -244,3 +326,79 @@ def _line(change: Change) -> str:
 def _short(text: str) -> str:
     """Return a text of limited length, without its middle if it is longer."""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - _TAIL - 3]}...{text[-_TAIL:]}"
+
+
+_COSTS = {
+    "macs": "MACs",
+    "parameters": "parameters",
+    "weights": "bytes of weights",
+    "ports": "bytes of inputs and outputs",
+    "peak": "peak bytes of activations",
+}
+
+
+def diff(
+    before: Model,
+    after: Model,
+    *,
+    ignore: Collection[str] = (),
+    names: tuple[str, str] = ("before", "after"),
+    source: int | None = None,
+) -> Diff:
+    """Return the differences of two models.
+
+    xdlc pairs ops by name, then by source node, then by structure.  It reads weights in chunks.
+
+    Args:
+        ignore: Kinds of differences to omit, or groups of kinds; see ``xdlc.diff.KINDS``.
+        source: Which of the two is a converted source model: 0, 1, or None.
+
+    Raises:
+        UsageError: If there is no such kind.
+        ContainerError: If the bytes of a file do not have their CRC-32.
+        StorageError: If a file became shorter.
+    """
+    ignored = kinds_of(ignore)
+    matches = match_models(before, after)
+    paired = {m.before.name: m.after.name for m in matches if m.before is not None and m.after is not None}
+    graphs = [compare_graphs(match, paired, ignored) for match in matches]
+    items = [
+        *_graphs(before, after, matches, paired),
+        *metadata_changes(before, after, Names.of(matches)),
+        *record_changes(before, after),
+    ]
+    costs = [] if "cost" in ignored else list(_costs(matches))
+    kept = [change for change in items if change.kind not in ignored]
+    traced = None
+    if source is not None:
+        models = (before, after) if source == 0 else (after, before)
+        traced = trace(*models, matches, source_first=source == 0)
+    return Diff(before, after, graphs, kept, costs, ignored, names, traced)
+
+
+def _graphs(
+    before: Model, after: Model, matches: list[GraphMatch], paired: dict[str, str]
+) -> Iterator[Change]:
+    """Yield graphs of one model only, and another order."""
+    for match in matches:
+        if match.before is None or match.after is None:
+            sides = match.before, match.after
+            counts = [None if side is None else f"{len(side)} op{'s' * (len(side) != 1)}" for side in sides]
+            yield Change.between("graphs", f"graph {match.name!r}", counts)
+    first = [paired[name] for name in before.graphs if name in paired]
+    common = set(first)
+    second = [name for name in after.graphs if name in common]
+    if first != second:
+        yield Change("graphs", "order of graphs", ", ".join(first), ", ".join(second))
+
+
+def _costs(matches: list[GraphMatch]) -> Iterator[Change]:
+    for match in matches:
+        if match.before is None or match.after is None:
+            continue
+        first, second = static_cost(match.before), static_cost(match.after)
+        for field, title in _COSTS.items():
+            pair = getattr(first, field), getattr(second, field)
+            if pair[0] != pair[1]:
+                share = f"{pair[1] / pair[0] - 1:+.1%}" if pair[0] else None
+                yield Change("cost", f"{title} of graph {match.name!r}", *pair, note=share)

@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 from xdlc.container import load
 from xdlc.errors import UsageError
-from xdlc.ir.files import make_folder, replace_file
-from xdlc.llm.bundle import Bundle, Facts, binary_path, part_path, write_bundle
+from xdlc.ir.files import kept_apart, make_folder, read_bytes, replace_file, replace_text
+from xdlc.json_fields import fits, json_value
+from xdlc.llm import genai
+from xdlc.llm.bundle import FACTS, Bundle, Facts, binary_path, part_path, write_bundle
 from xdlc.llm.calibration import Calibrated, short
 from xdlc.llm.checkpoint import Checkpoint
 from xdlc.llm.checkpoint.model import stamps_of
-from xdlc.llm.checkpoint.texts import texts_of
-from xdlc.llm.checkpoint.tokenizer import begins_texts
+from xdlc.llm.checkpoint.texts import begins_texts, texts_of
 from xdlc.llm.forms import FORMS, Form
 from xdlc.llm.genie_rules import check_genie
 from xdlc.llm.layout import Length
 from xdlc.llm.network import Part
-from xdlc.llm.progress import Progress
-from xdlc.llm.running import checks_of, compile_part, is_newer
+from xdlc.llm.running import EMULATION, checks_of, compile_part, is_newer
 from xdlc.llm.sources import Network, open_network
 from xdlc.llm.tokenizer import Tokenizer, read_text
 from xdlc.options import DEFAULT_SOC, Names, Notify, Step, check_values, spell
@@ -39,6 +39,10 @@ from xdlc.worker.temporary import TemporaryFolder
 if TYPE_CHECKING:
     from torch.nn import Module
     from transformers import PreTrainedTokenizerBase
+
+PROGRESS = "build.json"
+"""File of a bundle under construction with the fingerprint of its parts."""
+_LONGEST = 1 << 16
 
 
 def build(
@@ -66,8 +70,6 @@ def build(
     Args:
         source: A folder of Hugging Face, a GGUF file, a network of transformers in memory, or a file of a
             decoder with the inputs and outputs of docs/guides/llm.md, as torch.export writes it.
-        output: The folder to write.
-        targets: SoCs to compile for, by name.
         context: Most tokens of a conversation; with several, a run uses the shortest that holds the tokens.
         prompt_tokens: Tokens of a prompt that are processed at a time.
         weights: A key of ``FORMS``.
@@ -80,7 +82,6 @@ def build(
         weights_bitwidth_of: Bits of weights by the names of linear maps, in which ``*`` matches any
             characters.
         verify: Whether context binaries are verified against the host.
-        notify: Called with each notice.
         step: Called with what is done, and how many steps are done of all.
 
     Raises:
@@ -122,11 +123,7 @@ def build(
 
 
 def _kv_bits(form: Form, bits: int | None) -> int:
-    """Return the bits of cached keys and values.
-
-    Raises:
-        UsageError: If the form has no such caches.
-    """
+    """Return the bits of cached keys and values."""
     if bits == 8 and not form.is_fixed:
         raise UsageError("8-bit caches need 16-bit activations", fix=f"use {spell('weights', 'w8')} or w4")
     return bits or (8 if form.is_fixed else 16)
@@ -138,9 +135,6 @@ class _Request:
 
     Attributes:
         lengths: Lengths of the graphs.
-        targets: SoCs to compile for.
-        verifies: Whether context binaries are verified.
-        kv_bits: Bits of keys and values of past tokens.
         bits: Other bits of weights than the form's, by the names of linear maps.
         algorithms: Accuracy algorithms of the quantizer.
     """
@@ -243,11 +237,7 @@ def _built(
 
 
 class _Source:
-    """Makes the parts of a request, in order.
-
-    Args:
-        text: Text in UTF-8 to calibrate with.
-    """
+    """Makes the parts of a request, in order."""
 
     def __init__(self, request: _Request, text: str | os.PathLike[str] | None, notify: Notify) -> None:
         self._request, self._notify = request, notify
@@ -286,11 +276,7 @@ class _Source:
 
 
 def _tokens(checkpoint: Checkpoint, text: str | os.PathLike[str] | None) -> list[int]:
-    """Return the tokens of a text to calibrate with.
-
-    Raises:
-        UsageError: If there is no text, or no tokenizer for it.
-    """
+    """Return the tokens of a text to calibrate with."""
     if text is None:
         raise UsageError(
             "16-bit activations need a text for calibration",
@@ -337,11 +323,7 @@ def _facts(request: _Request, weights: str, checks: tuple[str, ...]) -> Facts:
 
 
 def _lengths(network: Network, contexts: Sequence[int], prompt_tokens: int) -> list[Length]:
-    """Return the lengths of the graphs, those of the longest context first.
-
-    Raises:
-        UsageError: If they do not fit.
-    """
+    """Return the lengths of the graphs, those of the longest context first."""
     contexts = sorted({*contexts}, reverse=True)
     if not contexts:
         raise UsageError(
@@ -359,3 +341,52 @@ def _lengths(network: Network, contexts: Sequence[int], prompt_tokens: int) -> l
         )
     sizes = dict.fromkeys((prompt_tokens, 1))
     return [Length(tokens, longest) for longest in contexts for tokens in sizes]
+
+
+class Progress:
+    """The finished parts of a build, noted in its folder.
+
+    Files of another build are removed from the folder.
+
+    Attributes:
+        checks: What was verified, by the names of context binaries.
+    """
+
+    def __init__(self, folder: Path, fingerprint: str) -> None:
+        self._path, self._fingerprint = folder / PROGRESS, fingerprint
+        self._checks: dict[str, str] = {}
+        with kept_apart([self._path]):  # which is replaced later on
+            content = read_bytes(self._path, _LONGEST)[:_LONGEST] if self._path.is_file() else b""
+        try:
+            state = json_value(content.decode("utf-8"))
+        except ValueError:  # also of UTF-8
+            state = None
+        if fits(state, {"fingerprint": str, "checks": {"*": str}}) and state["fingerprint"] == fingerprint:
+            self._checks = state["checks"]
+            return
+        binaries = ("*/decoder_*_of_*.bin", f"{EMULATION}/*/decoder_*_of_*.bin")
+        for pattern in (FACTS, "decoder_*_of_*.dlc", *binaries):
+            for file in folder.glob(pattern):
+                if file.suffix == ".bin":  # which a pipeline names
+                    file.with_name(genai.CONFIG).unlink(missing_ok=True)
+                file.unlink()
+        self._write()
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        """A sentence for each verified context binary."""
+        return tuple(self._checks.values())
+
+    def note(self, file: Path, check: str | None) -> None:
+        """Note what was verified of a context binary."""
+        if check is not None:
+            self._checks[f"{file.parent.name}/{file.name}"] = check
+            self._write()
+
+    def end(self) -> None:
+        """Remove the file: the bundle is complete."""
+        self._path.unlink(missing_ok=True)
+
+    def _write(self) -> None:
+        state = {"fingerprint": self._fingerprint, "checks": self._checks}
+        replace_text(self._path, json.dumps(state) + "\n")

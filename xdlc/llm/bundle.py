@@ -15,8 +15,8 @@ from xdlc.ir.files import read_bytes, replace_file
 from xdlc.json_fields import Fields, Node, Scope, json_bytes
 from xdlc.llm import genai
 from xdlc.llm.checkpoint.model import json_object
+from xdlc.llm.decoder import BY_PAIR, MOST_MAGNITUDE, SCALINGS, Rope
 from xdlc.llm.readme import readme
-from xdlc.llm.rope import BY_PAIR, MOST_MAGNITUDE, SCALINGS, Rope
 from xdlc.targets import find_soc
 
 FACTS, TOKENIZER, README = "xdlc_llm.json", "tokenizer.json", "README.md"
@@ -39,7 +39,6 @@ class Facts:
         vocab: Number of tokens that the logits are of.
         context: Tokens of the longest context.
         prompt_tokens: Tokens that the prompt graph reads at a time.
-        layers: Number of layers.
         kv_heads: Heads of keys and values.
         head_dim: Elements of a head.
         weights: Form of the weights, like ``w4``.
@@ -92,8 +91,6 @@ class Bundle:
     """A bundle on the disk.
 
     Attributes:
-        folder: Its folder.
-        facts: Facts about its model.
         parts: The DLCs, in the order of the layers.
         targets: Context binaries by SoC.
         tokenizer: The tokenizer's file; None without one.
@@ -129,10 +126,8 @@ def write_bundle(
 
     Args:
         folder: The folder, with the files of ``part_path`` and ``binary_path``.
-        facts: Facts about the model.
         parts: The models of its DLCs, in the order of the layers.
         targets: The SoCs that it has context binaries for.
-        tokenizer: Content of ``tokenizer.json``.
         is_shared: Whether graphs of a binary share their weights.
 
     Raises:
@@ -176,12 +171,7 @@ def _binaries(folder: Path, soc: str, count: int) -> tuple[Path, ...]:
 
 
 def genie_config(facts: Facts, binaries: Sequence[str]) -> dict[str, Any]:
-    """Return the configuration of a dialog, as ``genie_config.json`` has it.
-
-    Args:
-        facts: Facts about the model.
-        binaries: Files of the context binaries.
-    """
+    """Return the configuration of a dialog, as ``genie_config.json`` has it."""
     backend = {"mmap-budget": 0, "poll": True, "cpu-mask": "0xe0", "kv-dim": facts.head_dim}
     positions = {"positional-encoding": _positions(facts.rope)}
     end = list(facts.eos) or [-1]
@@ -210,7 +200,6 @@ def engine(
 
     Args:
         backend: What the backend has beside what all have.
-        binaries: Files of the context binaries.
         more: What the model has beside them.
     """
     always = {"version": 1, "use-mmap": True, "spill-fill-bufsize": 0, "allow-async-init": False}

@@ -13,11 +13,12 @@ from typing import Any
 
 from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model, Op, ScaleOffset
+from xdlc.ir.data import Array
 from xdlc.ir.dtype import UFIXED16
+from xdlc.llm.decoder import Rope
 from xdlc.llm.generation import Runner
 from xdlc.llm.layout import MASK, Length, cache_name
 from xdlc.llm.network import MASKED, Part, bits_of_ops
-from xdlc.llm.rope import Rope
 from xdlc.options import Notify, spell
 from xdlc.quant import quantize
 from xdlc.quant.op_specs import weight_of
@@ -25,7 +26,6 @@ from xdlc.quant.output_accuracy import FIGURES
 from xdlc.quant.ranges import representable
 from xdlc.runtime.cpu import CpuSession
 
-Array = Any  # numpy.ndarray
 Floats = Callable[[Length], Model]
 SEQUENCES, CHUNKS = 8, 4
 """Sequences of the text, and chunks of a prompt in each, that are calibrated with."""
@@ -47,10 +47,8 @@ class Calibrated:
         tokens: The tokens of the text.
         length: The length that it is calibrated with.
         lengths: Lengths of the graphs, that of prompts of the longest context first.
-        kv_bits: Bits of keys and values of past tokens.
         bits: Bits of weights by the names of linear maps, if not those of the options.
         options: Options of the quantizer.
-        notify: Called with each notice.
 
     Raises:
         UsageError: If the text is shorter than a chunk.
@@ -148,7 +146,7 @@ def matters(note: str) -> bool:
 def has_map(op: Op) -> bool:
     """Return whether an op multiplies by weights."""
     weight = weight_of(op)
-    return weight is not None and weight.is_static and weight.rank >= 2
+    return weight is not None and weight.rank >= 2
 
 
 class _Recorder:

@@ -13,8 +13,18 @@ from typing import Any, Literal
 
 from xdlc.errors import ModelError, UnsupportedOp, XdlcError, nearest_names, raise_all
 from xdlc.json_fields import fits
-from xdlc.llm.rope import BY_PAIR, MOST_MAGNITUDE, SCALINGS, Rope
 
+SCALINGS: Mapping[str, Sequence[str]] = {
+    "default": (),
+    "linear": ("factor",),
+    "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
+    "longrope": ("short_factor", "long_factor", "original_max_position_embeddings", "attention_factor"),
+}
+"""Scalings of rotary positions, with their parameters."""
+BY_PAIR = ("short_factor", "long_factor")
+"""Parameters with a number for each pair of rotated elements."""
+MOST_MAGNITUDE = 4.0
+"""Largest ``attention_factor``."""
 _LIMIT = 1 << 20
 """Largest size or count that a config may state."""
 _MOST_LAYERS = 512
@@ -26,6 +36,58 @@ _EXPORT = (
 )
 
 Sizes = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Rope:
+    """Rotary position embeddings.
+
+    Attributes:
+        theta: Base of the frequencies.
+        dim: Elements of a head that are rotated.
+        scaling: Type of the scaling: ``default``, ``linear``, ``llama3`` or ``longrope``.
+        facts: The parameters of the scaling, by the keys of the config.
+    """
+
+    theta: float
+    dim: int
+    scaling: str = "default"
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def frequencies(self, context: int) -> list[float]:
+        """Return the angle of each pair of elements at position 1, in radians.
+
+        The formulas of scalings are those of transformers' modeling_rope_utils.
+
+        Args:
+            context: Most tokens; ``longrope`` has other factors beyond the trained length.
+        """
+        plain = [float(self.theta ** (-2 * index / self.dim)) for index in range(self.dim // 2)]
+        if self.scaling == "linear":
+            return [frequency / self.facts["factor"] for frequency in plain]
+        if self.scaling == "llama3":
+            return [self._llama3(frequency) for frequency in plain]
+        if self.scaling == "longrope":
+            is_long = context > self.facts["original_max_position_embeddings"]
+            factors = self.facts["long_factor" if is_long else "short_factor"]
+            return [frequency / factor for frequency, factor in zip(plain, factors, strict=True)]
+        return plain
+
+    def _llama3(self, frequency: float) -> float:
+        factor, trained = float(self.facts["factor"]), self.facts["original_max_position_embeddings"]
+        low, high = float(self.facts["low_freq_factor"]), float(self.facts["high_freq_factor"])
+        turns = float(trained * frequency / (2 * math.pi))
+        if turns < low:
+            return frequency / factor
+        if turns > high:
+            return frequency
+        share: float = (turns - low) / (high - low)
+        return (1 - share) * frequency / factor + share * frequency
+
+    @property
+    def magnitude(self) -> float:
+        """Factor of cosines and sines."""
+        return float(self.facts["attention_factor"]) if self.scaling == "longrope" else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +304,6 @@ class _Config:
         self.problems.append(UnsupportedOp(text, fix=_EXPORT))
 
     def size(self, key: str, default: int | None = None, most: int = _LIMIT) -> int:
-        """Return a size of at least 1."""
         value = self.value(key, default)
         if type(value) is not int or not 1 <= value <= most:
             self.fault(f"config: {key} is {value!r}, not a whole number of 1 to {most}")
@@ -250,7 +311,6 @@ class _Config:
         return value
 
     def number(self, key: str, default: float) -> float:
-        """Return a finite number."""
         value = self.value(key, default)
         if isinstance(value, bool) or not isinstance(value, _NUMBER) or not abs(value) < _HIGHEST:
             self.fault(f"config: {key} is {value!r}, not a number")

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from xdlc.container import caches, load
 from xdlc.errors import ConstraintError, UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Model, Tensor
@@ -16,6 +18,8 @@ from xdlc.llm.bundle import CONFIG, EXTENSIONS, TOKENIZER, engine, extensions
 from xdlc.llm.layout import IDS, MASK, POSITIONS
 from xdlc.llm.tokenizer import LONGEST, Tokenizer
 from xdlc.options import DEFAULT_SOC, Notify
+from xdlc.prepare.htp import prepare
+from xdlc.runtime.cpu import CpuSession
 from xdlc.targets import find_soc
 
 TYPES, POOLED = "token_type_ids", "pooled_output"
@@ -69,18 +73,13 @@ def build_encoder(
     """Compile an encoder; write a folder for the vendor's runtime by SoC.
 
     Args:
-        model: The encoder.
         folder: The folder to write.
         tokenizer: The file ``tokenizer.json``.
-        targets: SoCs, by name.
-        notify: Called with each notice.
 
     Raises:
         ConstraintError: If the runtime would not load it.
         XdlcError: If compiling fails, or a file cannot be written.
     """
-    from xdlc.prepare.htp import prepare
-
     tokens, size = check_encoder(model)
     with Tokenizer(tokenizer) as opened:
         vocab = opened.vocab
@@ -124,7 +123,6 @@ def embedding(folder: Path, text: str, *, soc: str | None = None) -> list[float]
 
     Args:
         folder: The folder of ``build_encoder``.
-        text: The text.
         soc: SoC that the vendor's runtime emulates; None: the host.
 
     Raises:
@@ -147,22 +145,18 @@ def embedding(folder: Path, text: str, *, soc: str | None = None) -> list[float]
 
 
 def _on_host(folder: Path, text: str) -> list[float]:
-    import numpy
-
-    from xdlc.runtime.cpu import CpuSession
-
     model = load(folder / _DLC)
     length, _ = check_encoder(model)
     with Tokenizer(folder / TOKENIZER) as tokenizer:
         tokens = tokenizer.encode(text)[:length]
 
     def row(tensor: Tensor) -> Any:
-        values = numpy.zeros((1, length), numpy.int32)
+        values = np.zeros((1, length), np.int32)
         filled: dict[str, Any] = {IDS: tokens, MASK: 1, TYPES: 0, POSITIONS: range(len(tokens))}
         values[0, : len(tokens)] = filled[tensor.name]
         return values
 
     feeds = {tensor.name: row(tensor) for tensor in model.main.inputs}
-    feeds[POSITIONS] = numpy.arange(length, dtype=numpy.int32)[None]
+    feeds[POSITIONS] = np.arange(length, dtype=np.int32)[None]
     result = CpuSession(model).run(feeds)[POOLED]
     return [float(number) for number in result.reshape(-1)]

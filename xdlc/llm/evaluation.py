@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+import numpy as np
+
 from xdlc.errors import UsageError
 from xdlc.llm.generation import Runner
 from xdlc.options import Step
@@ -66,7 +68,6 @@ def evaluate(
 
     Args:
         runner: The decoder.
-        tokens: The text.
         window: Tokens of a window; default: the context.
         bos: Token that is put in front of each window.
         step: Called with a title, tokens that are done, and all tokens.
@@ -74,8 +75,6 @@ def evaluate(
     Raises:
         UsageError: If the text has fewer than two tokens, or a window does not fit into the context.
     """
-    import numpy
-
     width = window or runner.context
     if len(tokens) < 2 or not 1 < width <= runner.context:
         raise UsageError(
@@ -89,12 +88,12 @@ def evaluate(
         runner.rewind(0)
         own: list[float] = []
         for step_logits in runner.steps(part[:-1]):
-            logits = step_logits.astype(numpy.float64)
+            logits = step_logits.astype(np.float64)
             targets = part[len(own) + 1 :][: len(logits)]
             largest = logits.max(axis=-1, keepdims=True)
-            sums = numpy.log(numpy.exp(logits - largest).sum(axis=-1)) + largest[:, 0]
-            own += (sums - logits[numpy.arange(len(logits)), targets]).tolist()
-            likeliest += numpy.argmax(logits, axis=-1).tolist()
+            sums = np.log(np.exp(logits - largest).sum(axis=-1)) + largest[:, 0]
+            own += (sums - logits[np.arange(len(logits)), targets]).tolist()
+            likeliest += np.argmax(logits, axis=-1).tolist()
         losses.append(tuple(own))
     return Evaluation(tuple(losses), tuple(likeliest))
 

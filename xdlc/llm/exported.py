@@ -24,7 +24,7 @@ from xdlc.llm.checkpoint import Checkpoint
 from xdlc.llm.checkpoint.folder import assembled
 from xdlc.llm.checkpoint.model import stamps_of
 from xdlc.llm.checkpoint.texts import json_file, read_texts
-from xdlc.llm.decoder import read_positions, read_rope
+from xdlc.llm.decoder import Rope, read_positions, read_rope
 from xdlc.llm.forms import Form
 from xdlc.llm.genie_rules import check_genie
 from xdlc.llm.layout import (
@@ -39,7 +39,6 @@ from xdlc.llm.layout import (
     shapes_of,
 )
 from xdlc.llm.network import HEAD, Part, bits_of_ops, map_of
-from xdlc.llm.rope import Rope
 from xdlc.options import Notify, spell
 from xdlc.prepare.edit.link import link
 from xdlc.quant import quantize
@@ -84,7 +83,6 @@ class Exported:
     """A decoder in a file.
 
     Attributes:
-        checkpoint: The files beside it, without parameters.
         positions: Most tokens that it was made for.
     """
 
@@ -213,7 +211,6 @@ class Exported:
         return lambda length: self._linked([length])
 
     def maps(self) -> list[str]:
-        """Return the names of linear maps."""
         ops = next(iter(self._models.values())).main.ops
         return list(dict.fromkeys(map_of(op.name) for op in ops if has_map(op)))
 

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from xdlc.ir import Model, ScaleOffset, Tensor
 from xdlc.ir.quantization import to_quantized
 from xdlc.json_fields import json_bytes
@@ -49,7 +51,6 @@ def genai_files(
         facts: Facts about the model, which ``is_supported`` accepts.
         parts: The models of the DLCs.
         binaries: Files of the context binaries, by part.
-        soc: Name of the SoC.
     """
     lengths = [Length(tokens, facts.context) for tokens in (facts.prompt_tokens, 1)]
     named: dict[str, Tensor] = {}
@@ -77,7 +78,6 @@ class _Stage:
     """A model of the pipeline.
 
     Attributes:
-        name: Its name.
         proto: Its ONNX model.
         runs: When it runs.
     """
@@ -88,12 +88,10 @@ class _Stage:
 
     @property
     def file(self) -> str:
-        """Name of its file."""
         return f"{self.name}.onnx"
 
     @property
     def entry(self) -> dict[str, Any]:
-        """Its entry in the configuration."""
         graph = self.proto.graph
         sides = {"inputs": graph.input, "outputs": graph.output}
         is_on_cpu = self.name in (_INPUTS, _OUTPUTS)
@@ -159,7 +157,6 @@ def _config(facts: Facts, stages: Sequence[_Stage], soc: str) -> dict[str, Any]:
 
 def _inputs(facts: Facts, named: Mapping[str, Tensor]) -> Any:
     """Return the model of the inputs of context binaries, for any number of tokens."""
-    import numpy as np
     from onnx import TensorProto, helper, numpy_helper
 
     context = facts.context
@@ -214,7 +211,6 @@ def _inputs(facts: Facts, named: Mapping[str, Tensor]) -> Any:
 
 def _outputs(logits: Tensor) -> Any:
     """Return the model that makes logits floats."""
-    import numpy as np
     from onnx import TensorProto, helper, numpy_helper
 
     if not isinstance(logits.encoding, ScaleOffset):

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
+
+import numpy as np
 
 from xdlc.errors import ModelError, UsageError
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor
+from xdlc.ir.data import Array
 from xdlc.ir.quantization import quantized_limits, to_float
+from xdlc.llm.decoder import Rope
 from xdlc.llm.layout import (
     COSINES,
     IDS,
@@ -26,9 +30,6 @@ from xdlc.llm.layout import (
     graphs_of,
 )
 from xdlc.llm.network import MASKED
-from xdlc.llm.rope import Rope
-
-Array = Any  # numpy.ndarray
 
 
 class Engine(Protocol):
@@ -67,15 +68,13 @@ class Runner:
 
     def _make_cache(self) -> None:
         """Fill the caches with zeros."""
-        import numpy
-
         for graphs in self._graphs:
             for tensor in next(iter(graphs.values())).inputs:
                 cache = cache_name(tensor.name)
                 if cache is not None:
                     shape = list(tensor.shape)
                     shape[cache.axis] = self.context
-                    self._cache[tensor.name] = numpy.full(shape, _stored_zero(tensor), tensor.dtype.numpy)
+                    self._cache[tensor.name] = np.full(shape, _stored_zero(tensor), tensor.dtype.numpy)
 
     def rewind(self, count: int) -> None:
         """Forget the tokens after the first ones."""
@@ -87,9 +86,7 @@ class Runner:
         Raises:
             UsageError: If the context has no space for them.
         """
-        import numpy
-
-        return numpy.concatenate(list(self.steps(tokens)))
+        return np.concatenate(list(self.steps(tokens)))
 
     def steps(self, tokens: Sequence[int]) -> Iterator[Array]:
         """Append tokens, run by run; yield the logits after those of a run.
@@ -161,19 +158,17 @@ class Runner:
         self, tensor: Tensor, tokens: Sequence[int], length: Length, values: Mapping[str, Array]
     ) -> Array:
         """Return the array of an input; ``values`` are those of the parts before."""
-        import numpy
-
         past, count, size = len(self.tokens), len(tokens), length.tokens
         cache = cache_name(tensor.name)
         if cache is not None:
             return _along(self._cache[tensor.name], cache.axis, 0, length.past)
         if tensor.name == IDS:
-            ids = numpy.zeros(tensor.shape, tensor.dtype.numpy)
+            ids = np.zeros(tensor.shape, tensor.dtype.numpy)
             ids.reshape(-1)[:count] = tokens
             return ids
         if tensor.name == MASK:
             return _mask(tensor, past, count, size)
-        places = numpy.minimum(numpy.arange(past, past + size), self.context - 1)
+        places = np.minimum(np.arange(past, past + size), self.context - 1)
         if tensor.name == POSITIONS:
             return places.astype(tensor.dtype.numpy).reshape(tensor.shape)
         if tensor.name in (COSINES, SINES) and self._rope and self._rope.dim == 2 * tensor.shape[-1]:
@@ -197,12 +192,10 @@ def _stored_zero(tensor: Tensor) -> int:
 
 def _mask(tensor: Tensor, past: int, count: int, size: int) -> Array:
     """Return a mask: tokens see those before and themselves, the padding nothing."""
-    import numpy
-
-    seen = numpy.zeros((size, tensor.shape[-1]), bool)
+    seen = np.zeros((size, tensor.shape[-1]), bool)
     seen[:count, :past] = True
-    seen[:count, -size:] = numpy.tri(size, dtype=bool)[:count]
-    return numpy.where(seen, *mask_values(tensor)).astype(tensor.dtype.numpy).reshape(tensor.shape)
+    seen[:count, -size:] = np.tri(size, dtype=bool)[:count]
+    return np.where(seen, *mask_values(tensor)).astype(tensor.dtype.numpy).reshape(tensor.shape)
 
 
 def mask_values(tensor: Tensor) -> tuple[float, float]:
@@ -214,11 +207,9 @@ def mask_values(tensor: Tensor) -> tuple[float, float]:
 
 def turned(rope: Rope, name: str, places: Array, context: int) -> Array:
     """Return cosines or sines of positions, by the input's name: [positions, pairs]."""
-    import numpy
-
-    angles = places[:, None] * numpy.asarray(rope.frequencies(context))[None]
-    rows = numpy.cos(angles) if name == COSINES else numpy.sin(angles)
-    return (rows * rope.magnitude).astype(numpy.float32)
+    angles = places[:, None] * np.asarray(rope.frequencies(context))[None]
+    rows = np.cos(angles) if name == COSINES else np.sin(angles)
+    return (rows * rope.magnitude).astype(np.float32)
 
 
 _COLDEST = 1e-30  # below it, quotients may have no float
@@ -242,19 +233,17 @@ class Sampling:
 
     def chooser(self) -> Callable[[Array], int]:
         """Return a function from logits to a token."""
-        import numpy
-
-        random = numpy.random.default_rng(self.seed)
+        random = np.random.default_rng(self.seed)
 
         def choose(logits: Array) -> int:
             if not self.temperature:
-                return int(numpy.argmax(logits))
-            order = numpy.argsort(-logits, kind="stable")[: self.top_k or None]
-            scores = logits[order].astype(numpy.float64)
-            shares = numpy.exp((scores - scores[0]) / max(self.temperature, _COLDEST))
+                return int(np.argmax(logits))
+            order = np.argsort(-logits, kind="stable")[: self.top_k or None]
+            scores = logits[order].astype(np.float64)
+            shares = np.exp((scores - scores[0]) / max(self.temperature, _COLDEST))
             shares /= shares.sum()
-            before = numpy.cumsum(shares) - shares
-            shares = numpy.where(before < self.top_p, shares, 0.0)
+            before = np.cumsum(shares) - shares
+            shares = np.where(before < self.top_p, shares, 0.0)
             return int(random.choice(order, p=shares / shares.sum()))
 
         return choose

@@ -73,7 +73,6 @@ class Encoder(_Runtime):
     _opening = "open_encoder"
 
     def embedding(self, text: str) -> list[float]:
-        """Return the embedding of a text."""
         numbers: list[float] = self._ask("embed", RUNNING, text=text)["numbers"]
         return numbers
 
@@ -108,5 +107,4 @@ class Dialog(_Runtime):
             raise
 
     def reset(self) -> None:
-        """Forget the conversation."""
         self._ask("reset", RUNNING)

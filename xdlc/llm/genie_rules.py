@@ -42,7 +42,6 @@ class _Place:
     Attributes:
         part: Number of the part, from 1, by the graph's name if that states it.
         count: Number of parts, likewise.
-        graph: The graph.
         length: Its sizes.
     """
 
@@ -52,7 +51,6 @@ class _Place:
     length: Length
 
     def error(self, problem: str, fix: str, tensor: str = "") -> ConstraintError:
-        """Return a fault of the graph or of one of its tensors."""
         inner = f", tensor {tensor!r}" if tensor else ""
         return ConstraintError(problem, where=f"graph {self.graph.name!r}{inner}", fix=fix)
 

@@ -119,7 +119,6 @@ class _Dialog:
         return {}
 
     def reset(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
-        """Forget the conversation."""
         self._call("GenieDialog_reset", self._dialog)
         return {}
 

@@ -33,7 +33,6 @@ class CacheName:
 
     @property
     def axis(self) -> int:
-        """Axis of the tokens."""
         return 3 if self.is_key else 2
 
 

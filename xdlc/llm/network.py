@@ -23,6 +23,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from xdlc.converter.operators.registry import CanonicalHandlers
 from xdlc.converter.pipeline import Options, SourceModel, finish, import_model
 from xdlc.converter.session.context import Source
@@ -93,7 +95,6 @@ class Part:
         return [length for length in lengths if self.layers or length.context == lengths[0].context]
 
     def graph_name(self, length: Length) -> str:
-        """Return the name of the graph of a length."""
         kind = "token" if length.tokens == 1 else "prompt"
         return f"{kind}_ar{length.tokens}_cl{length.context}_{self.number}_of_{self.count}"
 
@@ -119,8 +120,6 @@ class _Shapes(Weights):
 
 
 def _zero() -> Any:
-    import numpy as np
-
     return np.zeros((), np.float32)
 
 
@@ -183,7 +182,6 @@ class _Decoder:
         self._built: dict[str, Any] = {}
 
     def graph(self) -> SourceGraph:
-        """Return the graph."""
         decoder, net, part, length = self._decoder, self._net, self._part, self._length
         tokens = length.tokens
         if part.first:
@@ -422,8 +420,6 @@ class _Decoder:
         The number of past tokens selects a row of a table; the angles of tokens follow by the addition
         theorems.
         """
-        import numpy as np
-
         rope, net, length = self._decoder.local_rope, self._net, self._length
         if rope is None:
             raise ValueError("a decoder without rotary embeddings rotates")
@@ -464,8 +460,6 @@ class _Decoder:
         Token i sees no past token c that has ``window - i - 1`` past tokens after it.  New tokens have
         the place of the padding, which hides nothing.
         """
-        import numpy as np
-
         net, length = self._net, self._length
         past = self._shared("past", self._past)
         nothing = net.array("zeros", [[0.0]])
@@ -541,8 +535,6 @@ class _Decoder:
 
 def _turns(frequencies: Any, count: int) -> tuple[Any, Any]:
     """Return cosines and sines of positions: [pairs, positions]."""
-    import numpy as np
-
     angles = frequencies[:, None] * np.arange(count)[None]
     return np.cos(angles), np.sin(angles)
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from xdlc.converter.session.node import GraphInput, Node
 from xdlc.ir import ArrayData, TensorData
 from xdlc.ir.dtype import DType
@@ -16,11 +18,7 @@ OPSET = 24
 
 @dataclass(slots=True)
 class Net:
-    """Nodes and constants of a graph under construction; values are names.
-
-    Attributes:
-        dtype: Type of floats.
-    """
+    """Nodes and constants of a graph under construction; values are names."""
 
     dtype: DType
     nodes: list[Node] = field(default_factory=list)
@@ -52,8 +50,6 @@ class Net:
 
     def array(self, name: str, values: Any, dtype: str | None = None) -> str:
         """Add a constant; default: of the type of floats."""
-        import numpy as np
-
         return self.constant(name, ArrayData(np.asarray(values, dtype or self.dtype.numpy)))
 
     def constant(self, name: str, data: TensorData) -> str:
@@ -62,7 +58,6 @@ class Net:
         return name
 
     def input(self, name: str, dtype: DType, *dims: int) -> str:
-        """Add an input."""
         self.inputs.append(GraphInput(name, dtype, dims))
         return name
 
@@ -73,11 +68,9 @@ class Net:
         self.scope = scope
 
     def shaped(self, name: str, value: str, *dims: int) -> str:
-        """Add a Reshape."""
         return self.add("Reshape", name, [value, self.array(f"shape_{dims}", dims, "int64")])
 
     def scaled(self, name: str, value: str, factor: float) -> str:
-        """Return a value times a number."""
         if factor == 1.0:
             return value
         return self.add("Mul", name, [value, self.array(f"factor_{factor!r}", factor)])

@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from xdlc.container import cache_provenance, caches, load
 from xdlc.container.cache_provenance import Verification
 from xdlc.errors import BackendError, ModelError, UsageError
@@ -20,6 +22,9 @@ from xdlc.llm.layout import IDS, LOGITS
 from xdlc.llm.tokenizer import Tokenizer
 from xdlc.options import Notify, Step, spell
 from xdlc.options.language_models import ENGINES
+from xdlc.prepare.htp import prepare
+from xdlc.runtime.cpu import CpuSession
+from xdlc.runtime.htp.process import WorkerSession
 from xdlc.targets import find_soc
 
 EMULATION = "emulation"
@@ -44,11 +49,9 @@ def opened(
     """Yield the function that answers with a bundle on an engine.
 
     Args:
-        bundle: The bundle.
         engine: One of ``ENGINES``; ``auto``: the vendor's runtime if this machine has it, else the host.
         soc: SoC to emulate; default: the first one of the bundle.
         sampling: Choice of tokens; default: the likeliest.
-        notify: Called with each notice.
 
     Raises:
         UsageError: If the engine or the SoC is not known.
@@ -120,10 +123,7 @@ def runner_of(
     """Yield the graphs of a bundle on the engine ``host``, ``float`` or ``htp``.
 
     Args:
-        bundle: The bundle.
-        engine: The engine.
         soc: SoC to emulate; default: the first one of the bundle.
-        notify: Called with each notice.
 
     Raises:
         UsageError: If the engine or the SoC is not known.
@@ -156,25 +156,19 @@ def _parts(bundle: Bundle) -> list[Model]:
 
 
 def _on_host(part: Model, graph: Graph, *, quantized: bool) -> Engine:
-    from xdlc.runtime.cpu import CpuSession
-
     return CpuSession(part.with_main(graph.name), quantized=quantized)
 
 
 @contextmanager
 def _emulated(bundle: Bundle, soc: str | None, notify: Notify) -> Iterator[Callable[[int, Graph], Engine]]:
     """Yield the function that opens a graph of the context binaries."""
-    import numpy
-
-    from xdlc.runtime.htp.process import WorkerSession
-
     with _loadable(bundle, soc, notify) as folder, ExitStack() as sessions:
         served: dict[int, WorkerSession] = {}
 
         def open_graph(part: int, graph: Graph) -> Engine:
             if part not in served:
                 file = MappedFile(folder / bundle.parts[part].with_suffix(".bin").name)
-                content = MappedData(file, 0, (file.size,), numpy.dtype(numpy.uint8))
+                content = MappedData(file, 0, (file.size,), np.dtype(np.uint8))
                 session = WorkerSession.of_cache(content, name=str(file.path))
                 served[part] = sessions.enter_context(session)
             return _Emulated(served[part], graph.name)
@@ -241,17 +235,13 @@ def compile_part(
     """Write the context binary of a part for a SoC; return what was verified, or None.
 
     Args:
-        part: The DLC.
         file: The file to write.
         verify: Whether to compare it with the host.
-        notify: Called with each notice.
         share: Whether graphs have their common weights once, for a device alone.
 
     Raises:
         PrepareError: If the vendor's compiler refuses it, or it computes something else than the host.
     """
-    from xdlc.prepare.htp import prepare
-
     compiled = prepare(part, [soc], verify=verify, share_graph_weights=share, jobs=1, notify=notify)
     (cache,) = (cache for cache in caches(compiled) if cache.soc == soc)
     if cache.data is None:
@@ -280,8 +270,6 @@ def agreement(bundle: Bundle, soc: str | None, *, count: int = 16) -> str:
         UsageError: If no SoC is given, and the bundle has no binaries.
         BackendError: If the runtime chooses a token that is far less likely than another one.
     """
-    import numpy
-
     facts = bundle.facts
     shortest = min(facts.shorter_contexts, default=0)
     length = shortest - count // 2 if shortest > count else facts.prompt_tokens * 3 // 2
@@ -297,13 +285,13 @@ def agreement(bundle: Bundle, soc: str | None, *, count: int = 16) -> str:
             fix="report this, or try other sizes of context and prompt",
         )
     with runner_of(bundle, "htp", soc=soc) as runner:
-        logits = numpy.zeros((0, facts.vocab), numpy.float32)
+        logits = np.zeros((0, facts.vocab), np.float32)
         for rows in runner.steps([*prompt, *theirs[:-1]]):  # those of all tokens take gigabytes
-            logits = numpy.concatenate([logits, rows])[-len(theirs) :]
-    own = numpy.argmax(logits, axis=-1)
-    equal = int(numpy.sum(own == theirs))
+            logits = np.concatenate([logits, rows])[-len(theirs) :]
+    own = np.argmax(logits, axis=-1)
+    equal = int(np.sum(own == theirs))
     gaps = [float(row.max() - row[token]) for row, token in zip(logits, theirs, strict=True)]
-    if max(gaps, default=0.0) > _CLOSE * float(numpy.std(logits)):
+    if max(gaps, default=0.0) > _CLOSE * float(np.std(logits)):
         raise BackendError(
             f"the vendor's runtime and the emulation choose different tokens on {soc}: {equal} of "
             f"{len(theirs)} tokens are equal",
@@ -365,10 +353,7 @@ def conversation(
 
     Args:
         messages: Role and content of each message; those of users and answers alternate.
-        tokenizer: The tokenizer.
-        facts: Facts about the model.
         most: Most tokens of the answer.
-        notify: Called with each notice.
     """
     first = int(messages[0]["role"] == "system")
     longest = min(facts.longest_prompt, facts.context - min(most, facts.context // 4))

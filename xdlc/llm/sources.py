@@ -41,8 +41,7 @@ class Network(Protocol):
         """Most tokens that it was made for."""
 
     @property
-    def decoder(self) -> Decoder | Sizes:
-        """Facts about it."""
+    def decoder(self) -> Decoder | Sizes: ...
 
     def has(self, length: Length) -> bool:
         """Return whether it has a graph of a length."""
@@ -56,8 +55,7 @@ class Network(Protocol):
     def floats(self, part: Part) -> Callable[[Length], Model]:
         """Return the function that writes the graph of a part for a length, in floats."""
 
-    def maps(self) -> list[str]:
-        """Return the names of its linear maps."""
+    def maps(self) -> list[str]: ...
 
     def part(
         self, part: Part, lengths: Sequence[Length], form: Form, bits: Mapping[str, int], notify: Notify
@@ -141,11 +139,7 @@ def _packer(form: Form, bits_of: Mapping[str, int]) -> Pack:
 
 
 def _split(decoder: Decoder, form: Form, splits: int | str) -> list[Part]:
-    """Return the parts of a decoder.
-
-    Raises:
-        UsageError: If there are more parts than layers.
-    """
+    """Return the parts of a decoder."""
     if splits == "auto":
         return parts_of(decoder, _borders(decoder, form))
     if not isinstance(splits, int) or not 1 <= splits <= decoder.layers:

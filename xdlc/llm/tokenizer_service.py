@@ -46,7 +46,6 @@ class _Texts:
         return {"vocab": self._tokenizer.get_vocab_size()}
 
     def encode(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
-        """Return the tokens of a text."""
         special = request["special"]
         try:
             return {"tokens": self._tokenizer.encode(request["text"], add_special_tokens=special).ids}
@@ -54,7 +53,6 @@ class _Texts:
             raise UsageError(f"the text is not UTF-8: {error}"[:200], fix="write it in UTF-8") from error
 
     def decode(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
-        """Return the text of tokens."""
         try:
             return {"text": self._tokenizer.decode(request["tokens"], skip_special_tokens=True)}
         except Exception as error:  # likewise

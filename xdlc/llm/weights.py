@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from xdlc.ir import ArrayData, TensorData
 from xdlc.ir.dtype import FLOAT32, DType
 
@@ -26,7 +28,6 @@ class Weights:
 
     Args:
         weights: The parameters by name; their shapes have been checked (``check_parameters``).
-        dtype: Type of floats.
         pack: Stores the weights of a linear map, [outputs, inputs], as integers; its second argument is the
             name of the map.  None keeps them.
     """
@@ -96,8 +97,6 @@ class Weights:
 
 def _in_bytes(weight: Weight) -> tuple[TensorData, TensorData]:
     """Return a table in bytes, and the steps of blocks."""
-    import numpy as np
-
     count, width = weight.shape
     encoding = weight.encoding
     is_row = encoding is not None and encoding.block_shape[0] == 1 and weight.data.dtype.kind == "i"

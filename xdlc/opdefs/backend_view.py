@@ -28,11 +28,6 @@ def resolve(opdef: OpDef, collection: Collection, backend: str) -> OpDef:
     (see ``only_default``).  Of several supplements the one of the narrower name counts: see
     ``xdlc.opdefs.backends``.
 
-    Args:
-        opdef: A definition of the collection.
-        collection: The collection, with its supplements.
-        backend: Name of the backend.
-
     Raises:
         UsageError: If there is no such backend.
         ModelError: If the op is not offered for it, or a type or layout stays open.

@@ -19,7 +19,6 @@ def merge(collections: Sequence[Collection], sources: Sequence[str] = ()) -> dic
     A file without Domain or Version inherits them from the other files of its package.
 
     Args:
-        collections: The collections, in the order of their ops.
         sources: Origin of each, for messages; may be empty.
 
     Raises:

@@ -81,7 +81,6 @@ class Failure:
     """A comparison that is false.
 
     Attributes:
-        expected: The comparison.
         found: Values of its sides.
     """
 

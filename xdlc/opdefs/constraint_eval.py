@@ -103,7 +103,6 @@ class Place:
 
     Attributes:
         tensors: The tensors; None for one that is missing.
-        repeated: Whether it is a Repeated one.
         dim: Size of the dimension of the same name, None if it is dynamic; empty if missing.
     """
 

@@ -57,7 +57,6 @@ class Node:
         kind: ``number``, ``text``, ``name``, ``call``, ``index``, ``sign``, ``sum`` (any arithmetic),
             ``compare``, ``and``, ``or``, ``not``, ``list``, ``set``, ``range``.
         value: Number, text or name; operator of arithmetic; relations of a comparison; brackets of a range.
-        parts: Operands.
         source: The text that it was parsed from.
     """
 

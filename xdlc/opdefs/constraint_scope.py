@@ -27,8 +27,6 @@ class OpScope:
     """Bindings of names in one op.
 
     Attributes:
-        definition: The op's definition.
-        view: The op.
         own: The tensor or parameter that a constraint belongs to; None for a shape's text.
         dims: Sizes of named dimensions, None for a dynamic one.
         exact_types: Whether float32 differs from fixed-point types, which a quantizer may choose later.

@@ -109,7 +109,6 @@ class Blocker:
         caller: The ``If`` or ``While``.
         graph: The graph that has the op; run by the caller, directly or not.
         op: The op that the backend does not have.
-        reason: Why not.
     """
 
     caller: Op
@@ -128,7 +127,6 @@ def blockers(graph: Graph, graphs: Graphs, refusal: Callable[[Graph, Op], str | 
 
     Args:
         graph: The graph whose ``If`` and ``While`` ops are looked at.
-        graphs: All graphs by name.
         refusal: Why the backend does not have an op of a graph; None if it does.
     """
     reasons: dict[str, list[tuple[Graph, Op, str]]] = {}

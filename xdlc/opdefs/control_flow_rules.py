@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from xdlc.errors import ConstraintError, ModelError, nearest_names
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.dtype import BOOL8
+from xdlc.ir.names import place_of
 from xdlc.opdefs.control_flow import (
     GRAPH_PARAMS,
     IF,
@@ -47,7 +48,6 @@ def verify_control_flow(graphs: Graphs, main: Graph | None = None) -> list[Const
     """Return every violation of the rules by ops with sub-graphs.
 
     Args:
-        graphs: All graphs by name.
         main: Look only at this one and what it runs; default: at all of them.
     """
     looked_at = list(graphs.values()) if main is None else reachable(main, graphs)
@@ -56,7 +56,7 @@ def verify_control_flow(graphs: Graphs, main: Graph | None = None) -> list[Const
     for graph in looked_at:
         for op in graph.ops:
             if is_control_flow(op):
-                where = _place(graph, op)
+                where = place_of(op)
                 errors.extend(
                     ConstraintError(f"{rule}: {found}", where=where, fix=fix)
                     for rule, found, fix in _op_problems(op, graphs)
@@ -67,10 +67,6 @@ def verify_control_flow(graphs: Graphs, main: Graph | None = None) -> list[Const
     if not errors and callers:
         errors.extend(_nesting_problems(looked_at))
     return errors
-
-
-def _place(graph: Graph, op: Op) -> str:
-    return f"graph {graph.name!r}: op {op.name!r} ({op.type})"
 
 
 def _op_problems(op: Op, graphs: Graphs) -> Iterator[_Problem]:
@@ -221,7 +217,7 @@ def _nesting_problems(looked_at: Sequence[Graph]) -> Iterator[ConstraintError]:
                     if child in open_calls:
                         yield ConstraintError(
                             f"graph {child!r} must not run itself through this op",
-                            where=_place(graphs[name], op),
+                            where=place_of(op),
                             fix="express the recursion as a While",
                         )
                         return
@@ -235,5 +231,5 @@ def _too_much(graph: Graph, op: Op, depth: int, size: int) -> ConstraintError:
         rule = f"sub-graphs may have at most {MAX_COPIES} ops, counted for each op that runs them"
         excess = f"the sub-graphs have {size} ops"
     return ConstraintError(
-        f"{rule}: {excess}", where=_place(graph, op), fix="remove branches or loops from the model"
+        f"{rule}: {excess}", where=place_of(op), fix="remove branches or loops from the model"
     )

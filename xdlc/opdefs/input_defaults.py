@@ -27,10 +27,6 @@ def default_inputs(definition: OpDef, view: OpView) -> dict[int, Tensor]:
     fixed-point types become float32.  One number is repeated in the shape of the input's text, in which
     unknown dimensions are 1; such a tensor has one axis if its rank is open.
 
-    Args:
-        definition: The op's definition.
-        view: The op.
-
     Raises:
         ModelError: If a default does not fit.
 

@@ -36,7 +36,6 @@ def notices(collection: Collection, lines: Mapping[Key, str] | None = None) -> l
     in them is not bound.
 
     Args:
-        collection: The definitions.
         lines: ``file:line`` of the parts, by the keys of ``xml_elements.keys``.
     """
     found: list[str] = []
@@ -50,7 +49,6 @@ def rule_report(collection: Collection, lines: Mapping[Key, str] | None = None) 
     """Return a line for each constraint: whether it is enforced or documentation.
 
     Args:
-        collection: The definitions.
         lines: ``file:line`` of the parts, by the keys of ``xml_elements.keys``.
     """
     report = []

@@ -35,7 +35,6 @@ class DescriptionPart:
     """A part of a description; parts keep their order.
 
     Attributes:
-        text: The words.
         is_code: Whether it is code (``Code``), not words (``Content``).
     """
 
@@ -65,7 +64,6 @@ class Constraint:
     Attributes:
         id: Number or name by which a supplement replaces it; may be empty.
         type: ``Number``, ``Shape``, ``Value``, ``Datatype``, ``Description`` or empty.
-        text: The rule.
     """
 
     id: str
@@ -79,16 +77,13 @@ class TensorDef:
 
     Attributes:
         name: ``in[0]``, ``out[1]`` in native definitions; any identifier in UDOs.
-        mandatory: Whether it is required.
         dtypes: Allowed types; empty if the backend decides.
         rank: Exact number of axes; None for any.
         text: The shape in words, or as ``[N, H, W, C]``; may be empty.
         layout: ``NHWC``, ``NCHW``, ``NHCW``, ``UNDEFINED``, ``BACKEND_SPECIFIC``, or empty.
-        constraints: Rules.
         default: Value of a missing tensor, as text (see ``xdlc.opdefs.defaults``).
         repeated: Whether it is any number of tensors.
         is_static: Whether it is data of the model.
-        description: Description.
     """
 
     name: str
@@ -130,12 +125,6 @@ class OpDef:
     """An operation.
 
     Attributes:
-        name: Operation type.
-        package: Op package.
-        inputs: Inputs by position.
-        outputs: Outputs by position.
-        params: Parameters by name.
-        description: Description.
         references: Counterparts in other frameworks.
         backends: Backends that the definition itself names.
         use_default_translation: Whether a UDO replaces the native op of its name.
@@ -173,7 +162,6 @@ class SupplementTensor:
     """Supplement of a backend for an input, output or parameter.
 
     Attributes:
-        name: Name in the definition.
         dtypes: The types that the backend accepts; empty if not stated.
         constraints: Rules; one replaces the definition's of the same id.
         only_default: Whether the backend accepts the definition's default alone.

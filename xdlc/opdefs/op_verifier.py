@@ -42,7 +42,6 @@ class Problem:
         found: What the op has.
         rule: The text of the constraint, or which other rule it is: ``type``, ``arity``, ``data type``,
             ``rank``, ``shape``, ``static``, ``enumeration``, ``mandatory``, ``name``, ``only default``.
-        fix: Remedy.
         place: Part of the definition, as ``xml_elements.keys`` has it, from the op on; empty for the op.
     """
 
@@ -269,10 +268,7 @@ def broken(
     """Return the broken constraints of a tensor.
 
     Args:
-        rules: The constraints.
-        scope: The names of the op.
         tensor: The definition that they belong to.
-        subject: The tensor, for messages.
         key: Its place in the definition.
         budget: Steps that the constraints of the op may still take.
     """

@@ -22,8 +22,6 @@ class TensorSpec:
 
     Attributes:
         shape: Dimensions, None for a dynamic one.
-        dtype: Data type.
-        name: Its name, if it has one.
         layout: ``NHWC``, ``NCHW``, ``NHCW``, or empty.
         data: Elements of a static tensor.
     """
@@ -40,9 +38,6 @@ class OpView:
     """An op as constraints, shape functions and kernels read it.
 
     Attributes:
-        package: Op package.
-        type: Operation type.
-        name: Name of the op.
         inputs: Inputs in the order and layout of the definition; None for a missing one.
         outputs: Outputs; None for one that is not known.
         params: Parameters by name, as plain values; an enumeration under the name of its value.
@@ -73,10 +68,7 @@ def make_view(
     """Return the view of an op that may not exist yet.
 
     Args:
-        definition: The op's definition.
-        name: The op's name.
         inputs: Tensors by position; None for a missing one.
-        params: Parameters by name.
         outputs: Tensors by position; none where they are not inferred yet.
         as_data: Whether parameters that are tensors become their data, which rules read, instead of arrays.
     """

@@ -71,7 +71,6 @@ def infer(definition: OpDef, view: OpView, count: int | None = None) -> list[Ten
     """Return the outputs of an op by the shape texts of its definition, or None.
 
     Args:
-        definition: The op's definition.
         view: The op; of its outputs only the number is read.
         count: Number of outputs; default: those of ``view``, or else of the definition.
 
@@ -101,8 +100,6 @@ def named_dims(
     """Return the sizes of named dimensions, and conflicts of shapes with texts.
 
     Args:
-        definition: The op's definition.
-        view: The op.
         outputs: Its outputs, if they are to be checked as well.
     """
     bound: dict[str, Value] = {}
@@ -301,9 +298,7 @@ def why_unknown(definition: OpDef, view: OpView, entry: TensorDef) -> str:
     """Return why an output's text does not determine its shape, or "".
 
     Args:
-        definition: The op's definition.
         view: The op; its outputs are not read.
-        entry: The output's definition.
     """
     if not entry.text:
         return ""

@@ -176,7 +176,6 @@ def decoded(name: str, entry: Mapping[str, Any]) -> Traits:
     """Return the traits of one entry of the table.
 
     Args:
-        name: Op type, for messages.
         entry: Values by name of the trait; ``gathers`` may be ``"all"``.
 
     Raises:

@@ -17,7 +17,8 @@ from xdlc.ir.data import Elided
 from xdlc.ir.dtype import UNDEFINED
 from xdlc.ir.graph import NATIVE_PACKAGE, Graph, Op, is_udo
 from xdlc.ir.model import Model
-from xdlc.ir.tensor import Role, Scalar, Tensor
+from xdlc.ir.names import place_of
+from xdlc.ir.tensor import Role, Scalar
 from xdlc.opdefs.backend_view import constrained, only_default
 from xdlc.opdefs.constraint_check import Rule
 from xdlc.opdefs.constraint_eval import EvalBudget
@@ -136,7 +137,7 @@ _sound: dict[Hashable, bool] = {}
 def verify_arity(graph: Graph) -> list[ConstraintError]:
     """Return the inputs, outputs and numbers that native operations lack."""
     return [
-        _error(graph, op, problem)
+        _error(op, problem)
         for op in graph.ops
         if op.package == NATIVE_PACKAGE and find(op.type) is not None
         for problem in _verifier(op.type).arity(op)
@@ -155,15 +156,15 @@ def verify_graph(graph: Graph, *, backend: str | None = None) -> list[Constraint
         UsageError: If the backend is not known.
     """
     return [
-        _error(graph, op, problem)
+        _error(op, problem)
         for op in graph.ops
         if op.package == NATIVE_PACKAGE
         for problem in _native_problems(op, backend)
     ]
 
 
-def _error(graph: Graph, op: Op, problem: Problem) -> ConstraintError:
-    where = f"graph {graph.name!r}: op {op.name!r} ({op.type})"
+def _error(op: Op, problem: Problem) -> ConstraintError:
+    where = place_of(op)
     return ConstraintError(str(problem), where=where, fix=problem.fix, node=op.name, op=op.type, code="XD110")
 
 
@@ -249,14 +250,14 @@ def _signature(op: Op, backend: str | None) -> Hashable | None:
             return None
         else:
             params.append((name, param.shape, param.dtype.code, bytes(param.data.content())))
-    tensors = (*op.inputs, None, *op.outputs)
-    return backend, op.type, len(op.inputs), *params, *map(_tensor_signature, tensors)
-
-
-def _tensor_signature(tensor: Tensor | None) -> Hashable:
-    if tensor is None:
-        return ()
-    return tensor.shape, tensor.dtype.code, tensor.role, tensor.is_static, tensor.dynamic_axes
+    inputs = op.inputs
+    tensors = [
+        ()
+        if tensor is None
+        else (tensor.shape, tensor.dtype.code, tensor.role, tensor.data is not None, tensor.dynamic_axes)
+        for tensor in (*inputs, *op.outputs)
+    ]
+    return backend, op.type, len(inputs), *params, *tensors
 
 
 # ---------------------------------------------------------------------- backends of native operations

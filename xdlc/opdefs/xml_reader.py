@@ -73,10 +73,6 @@ def read_valid(path: str | os.PathLike[str]) -> Collection:
 def parse_collection(data: bytes, where: str) -> Collection:
     """Read OpDef XML from bytes.
 
-    Args:
-        data: The XML.
-        where: Its source, for messages.
-
     Raises:
         ModelError: If it breaks the schema or a rule; a ProblemList of them if it does more than once.
     """
@@ -128,11 +124,7 @@ def _lines(root: Element, where: str) -> dict[Key, str]:
 
 
 def _parse(data: bytes, where: str) -> Element:
-    """Parse a document within the bounds.
-
-    Raises:
-        ModelError: If it is not well-formed, has a document type, or passes a bound.
-    """
+    """Parse a document within the bounds."""
     from lxml import etree
 
     if len(data) > MAX_XML_BYTES:

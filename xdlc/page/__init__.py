@@ -24,8 +24,6 @@ def fill(package: str, data: Mapping[str, Any], *, kind: str, name: str, summary
     Args:
         package: Package that has the script of the report.
         data: Figures that the script draws, as values of JSON; ``tool`` is added.
-        kind: What the report is.
-        name: What it is about.
         summary: Lines for browsers that run no scripts.
     """
     figures = {"tool": f"xdlc {VERSION}", **data}
@@ -60,11 +58,7 @@ def assemble(
 
     Args:
         body: Body of the page with a place in double braces for each part.
-        style: Its CSS.
-        script: Its JavaScript.
         data: What the script draws, as text without marks of HTML.
-        kind: What the page is.
-        name: What it is about.
         summary: Lines for browsers that run no scripts.
         policy: Further sources of scripts, and further directives.
     """

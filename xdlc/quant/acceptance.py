@@ -42,7 +42,6 @@ class SampleJudge:
         self.judge = OutputJudge(parts_of_outputs(graph, floats, kinds), floats)
 
     def score(self, model: Model | Graph) -> Score:
-        """Return the score of a quantized model or graph."""
         session = self._engine.session(model, outputs=self.judge.names)
         return self.judge.score([session.run(sample) for sample in self._samples])
 

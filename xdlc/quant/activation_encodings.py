@@ -13,7 +13,7 @@ from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.calibration.statistics import Statistics
 from xdlc.quant.encoding_groups import EncodingGroups, is_signed, useful_range
 from xdlc.quant.multipliers import exact, rest_of, rounds
-from xdlc.quant.op_specs import rule_of, single_name
+from xdlc.quant.op_specs import listed, rule_of, single_name
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.range_methods import Choice, Grid, find_range_method
 from xdlc.quant.range_methods.auto import with_headroom
@@ -61,8 +61,7 @@ def _is_softmax(tensor: Tensor) -> bool:
 
 def unit_low(tensor: Tensor) -> int | None:
     """Return the lower end of the range that an op fixes for its result, or None."""
-    rule = rule_of(tensor.producer) if tensor.producer is not None else None
-    return rule.unit_low if rule is not None else None
+    return rule_of(tensor.producer).unit_low
 
 
 class ActivationEncodings:
@@ -278,10 +277,9 @@ class ActivationEncodings:
         """Return whether an op needs the zero of a tensor's 16-bit group in the middle."""
         for member in self.groups.members(tensor):
             for reader in self.graph.consumers(member):
-                rule = rule_of(reader) if reader in self.placement.fixed else None
-                if rule is not None and any(
+                if reader in self.placement.fixed and any(
                     reader.inputs[index] is member and (reader, index) not in self.placement.narrowed
-                    for index in rule.centred_16
+                    for index in rule_of(reader).centred_16
                 ):
                     return True
         return False
@@ -328,11 +326,10 @@ class ActivationEncodings:
                 bounds[mask] = limit.low if values.low < limit.low else limit.high
         if not bounds:
             return []
-        name, bound = next((mask.name, bound) for mask, bound in bounds.items())
-        more = f" and {len(bounds) - 1} more" if len(bounds) > 1 else ""
+        names, bound = [repr(mask.name) for mask in bounds], next(iter(bounds.values()))
         return [
-            f"attention mask {name!r}{more}: xdlc limits the mask to {bound:.4g}, because a Softmax computes "
-            "zero beyond; scores keep all steps of their encoding"
+            f"attention mask {listed(names, 1)}: xdlc limits the mask to {bound:.4g}, because a Softmax "
+            "computes zero beyond; scores keep all steps of their encoding"
         ]
 
     def _source(self, tensor: Tensor) -> str:

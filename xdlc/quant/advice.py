@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from xdlc.errors import ConstraintError, XdlcError, raise_all
 from xdlc.ir import ScaleOffset, Tensor
 from xdlc.ir.data import Array
@@ -61,7 +63,6 @@ class Advice(str):
     options: Options
 
     def __new__(cls, text: str, options: Options | None = None) -> Advice:
-        """Return the line."""
         words = ", ".join(f"{name}={value!r}" for name, value in (options or {}).items())
         line = super().__new__(cls, f"{text}: {words}" if words else text)
         line.text, line.options = text, options or {}
@@ -360,14 +361,11 @@ def _constants(plan: Plan) -> Iterator[_Found]:
 
 def _is_fixed(tensor: Tensor) -> bool:
     op = tensor.producer
-    rule = rule_of(op) if op is not None else None
-    return op is not None and (crosses(op) or (rule is not None and rule.unit_low is not None))
+    return op is not None and (crosses(op) or rule_of(op).unit_low is not None)
 
 
 def most_reach(histogram: Histogram) -> float:
     """Return the magnitude below which 99.9 % of the counted values are."""
-    import numpy as np
-
     size = np.maximum(np.abs(histogram.edges[:-1]), np.abs(histogram.edges[1:]))
     return share_below(size, histogram.counts, 1.0 - FEW)
 
@@ -377,8 +375,6 @@ def _two_largest(array: Array) -> tuple[float, float]:
 
     The first is 0 if all elements are equal, or if many elements have the largest.
     """
-    import numpy as np
-
     size = np.abs(array).reshape(-1)
     largest = size.max(initial=0.0)
     rest = size[size < largest]

@@ -13,11 +13,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
+import numpy as np
+
 from xdlc.ir import HOST_PACKAGE, Graph, Op, Param, Tensor, b8, make_op, static, u32, u32s
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import BOOL8, DType
 from xdlc.opdefs.elementwise_enums import GREATER, MULTIPLY, SUBTRACT
 from xdlc.opdefs.traits import traits
+from xdlc.passes._match import turn_into
 from xdlc.quant.encoding_groups import NEGLIGIBLE
 from xdlc.quant.op_specs import is_real, single_name
 from xdlc.quant.ranges import EVERYTHING, NOTHING, Range, range_of
@@ -104,8 +107,6 @@ def bound_masks(graph: Graph) -> None:
 
 def bounded_samples(samples: Iterable[Sample], graph: Graph) -> Iterable[Sample]:
     """Return samples whose masks have ``-BOUND`` in place of minus infinity."""
-    import numpy as np
-
     masks = find_masks(graph)
     names = [tensor.name for tensor in graph.inputs if _is_mask(graph, tensor, masks)]
 
@@ -151,12 +152,8 @@ def _subtract_first(graph: Graph, op: Op) -> None:
             scale = _constant(graph, flag, size)
             less: dict[str, Param] = {"operation": u32(SUBTRACT)}
             by: dict[str, Param] = {"operation": u32(MULTIPLY)}
-            first = Op(
-                "ElementWiseBinary", [flag, unit], times.outputs, less, name=times.name, origin=times.origin
-            )
-            graph.replace_op(times, first)
-            last = Op("ElementWiseBinary", [product, scale], op.outputs, by, name=op.name, origin=op.origin)
-            graph.replace_op(op, last)
+            turn_into(graph, times, "ElementWiseBinary", [flag, unit], less)
+            turn_into(graph, op, "ElementWiseBinary", [product, scale], by)
             return
 
 
@@ -170,8 +167,6 @@ def _number(tensor: Tensor | None) -> float | None:
 
 
 def _constant(graph: Graph, like: Tensor, value: float) -> Tensor:
-    import numpy as np
-
     name = graph.unique_name(f"{like.name}_constant")
     return graph.add_tensor(static(name, np.array([value], like.dtype.numpy), like.dtype))
 
@@ -187,8 +182,6 @@ def add_peaks(graph: Graph, masks: Masks) -> dict[Tensor, Tensor]:
 
     Rows that are masked as a whole give the largest score of all rows.
     """
-    import numpy as np
-
     peaks = {}
     for scores, softmax in masks.peaked.items():
         axis = row_axis(softmax)
@@ -317,7 +310,6 @@ def lowest_score(softmax: Op, peaks: Range, step: float) -> float:
     A place that is ``x`` below the largest score of its row gets at most ``exp(-x)`` of it.
 
     Args:
-        softmax: An op that is a Softmax.
         peaks: Range of the largest scores of rows.
     """
     scores = softmax.outputs[0]
@@ -327,6 +319,7 @@ def lowest_score(softmax: Op, peaks: Range, step: float) -> float:
     return max(peaks.low, LOWEST_PEAK) - tail
 
 
+@dataclass
 class MaskRanges:
     """The part of each tensor's range that affects a following Softmax.
 
@@ -338,18 +331,11 @@ class MaskRanges:
         reach: Range of all values of a tensor; empty if it is not known.
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        masks: Masks,
-        useful: Callable[[Tensor, Op], Range],
-        reach: Callable[[Tensor], Range],
-    ) -> None:
-        self._graph = graph
-        self._masks = masks
-        self._useful = useful
-        self._reach = reach
-        self._flags: dict[Tensor, Range] = {}
+    graph: Graph
+    masks: Masks
+    useful: Callable[[Tensor, Op], Range]
+    reach: Callable[[Tensor], Range]
+    _flags: dict[Tensor, Range] = field(default_factory=dict)
 
     def held(self, tensor: Tensor, seen: Range) -> Range:
         """Return the range that a tensor's encoding must represent.
@@ -359,7 +345,7 @@ class MaskRanges:
             what no sample may have shown.
         """
         limit = self.limits.get(tensor, EVERYTHING)  # which finds the flags too
-        if tensor in self._masks.hiding and not seen.is_empty:
+        if tensor in self.masks.hiding and not seen.is_empty:
             for end in (limit.low, limit.high):
                 seen = seen.merge(Range(end, end)) if math.isfinite(end) else seen
         return seen.cut(limit).merge(self._flags.get(tensor, NOTHING))
@@ -368,9 +354,9 @@ class MaskRanges:
     def limits(self) -> dict[Tensor, Range]:
         """Ranges of tensors outside of which their values do not affect results."""
         ends: dict[Tensor, Range] = {}
-        for op in reversed(list(self._graph.ops)) if self._masks.paths else ():
+        for op in reversed(list(self.graph.ops)) if self.masks.paths else ():
             for index, tensor in enumerate(op.inputs):
-                if tensor is not None and tensor in self._masks.paths:
+                if tensor is not None and tensor in self.masks.paths:
                     ends[tensor] = ends.get(tensor, NOTHING).merge(self._through(op, index, tensor, ends))
         return ends
 
@@ -378,7 +364,7 @@ class MaskRanges:
         """Return the part of the range of an op's input that affects results."""
         kind = single_name(op)
         if kind == "Softmax":
-            return self._useful(tensor, op)
+            return self.useful(tensor, op)
         limit = NOTHING
         for result in op.outputs:
             limit = limit.merge(ends.get(result, EVERYTHING))
@@ -394,7 +380,7 @@ class MaskRanges:
         if kind not in ("ElementWiseAdd", "ElementWiseSubtract"):
             return limit
         other = op.inputs[1 - index]
-        reach = NOTHING if other is None else self._reach(other)
+        reach = NOTHING if other is None else self.reach(other)
         if reach.is_empty:
             return EVERYTHING
         if kind == "ElementWiseSubtract":

@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from xdlc.ir import Encoding
 from xdlc.ir.data import Array
@@ -26,9 +27,8 @@ from xdlc.quant.range_methods import Choice
 from xdlc.quant.ranges import Decision
 from xdlc.quant.samples import Sample
 from xdlc.quant.storing import entered, quantized_copy
-
-if TYPE_CHECKING:
-    from xdlc.runtime.cpu import CpuSession
+from xdlc.runtime.cpu import AdjustableSession, CpuSession
+from xdlc.runtime.engine import give_back
 
 FEW = 4
 """Samples of the first round."""
@@ -164,8 +164,6 @@ def _sqnr(powers: Array) -> Array:
     Args:
         powers: Sums of squares of values and of errors, [..., samples, 2, tensors].
     """
-    import numpy as np
-
     sums: Array = powers.sum(axis=-3) + _TINY
     return 10.0 * np.log10(sums[..., 0, :] / sums[..., 1, :]).mean(axis=-1)
 
@@ -179,8 +177,6 @@ def _is_gain(before: Array, after: Array, sure: float = CERTAINTY) -> bool:
         before: Sums of squares under one method, [samples, 2, tensors].
         sure: How many of its standard errors the gain has to be.
     """
-    import numpy as np
-
     count = len(before)
     gain = float(_sqnr(after) - _sqnr(before))
     if count == 1:
@@ -217,7 +213,6 @@ class _Trials:
 
     @property
     def count(self) -> int:
-        """Number of samples."""
         return len(self._kept)
 
     def powers(self, choice: Choice, count: int) -> Array:
@@ -225,8 +220,6 @@ class _Trials:
 
         They are sums of squares of values and of errors, [samples, 2, tensors], of the first samples.
         """
-        import numpy as np
-
         for index in range(count):
             if (choice, index) not in self._known:
                 results = self._run(choice, self._kept[index].sample)
@@ -248,9 +241,6 @@ class _Trials:
 
 def _one_session(plan: Plan, calibration: Calibration, names: Sequence[str]) -> _Run:
     """Return a function that runs one session with the encodings of any method."""
-    from xdlc.runtime.cpu import AdjustableSession
-    from xdlc.runtime.engine import give_back
-
     first = replace(plan, choice=CANDIDATES[0]).decided(calibration)
     session = AdjustableSession(quantized_copy(first, calibration), names)
     give_back()  # what opening took beside the session
@@ -298,8 +288,6 @@ def _activations(plan: Plan, decision: Decision) -> dict[str, Encoding]:
 
 
 def _powers(real: Sequence[Array], rounded: Sequence[Array]) -> Array:
-    import numpy as np
-
     rows = []
     for wanted, found in zip(real, rounded, strict=True):
         exact = np.asarray(wanted, np.float64)

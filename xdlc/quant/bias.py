@@ -15,9 +15,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial, reduce
 
+import numpy as np
+
 from xdlc.ir import Graph, Op, Tensor, Transform
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import SFIXED32
+from xdlc.ir.quantization import to_float
 from xdlc.opdefs.traits import traits
 from xdlc.quant.judge import SOFTMAXES
 from xdlc.quant.op_specs import is_real, numbers, single_name
@@ -53,7 +56,7 @@ def layers_of_outputs(graph: Graph) -> set[Op]:
         op = queue.pop().producer
         if op is None:
             continue
-        moving = [tensor for tensor in op.inputs if tensor is not None and not tensor.is_static]
+        moving = op.computed
         if traits(op).macs:
             layers.add(op)
         elif single_name(op) != "ElementWiseAdd" or len(moving) == 1:
@@ -129,8 +132,6 @@ def _expected_inputs(op: Op, source: Tensor, weight: Tensor, mean: Array) -> tup
 
     It broadcasts to the weight's shape.  It is computed late, for in float64 it has twice the weight's size.
     """
-    import numpy as np
-
     if op.type == "FullyConnected":
         return (mean[None, :],)
     height, width, depth, count = weight.shape
@@ -166,25 +167,17 @@ def _expected_inputs(op: Op, source: Tensor, weight: Tensor, mean: Array) -> tup
 
 def _inside(size: int, results: int, taps: int, pad: int, stride: int, dilation: int) -> Array:
     """Return the share of positions, for each tap of a filter, that are not padding."""
-    import numpy as np
-
     places = np.arange(results)[:, None] * stride + np.arange(taps)[None, :] * dilation - pad
     return ((places >= 0) & (places < size)).mean(axis=0)
 
 
 def _reached(size: int, results: int, taps: int, pad: int, stride: int) -> Array:
     """Return the share of results that each tap of a transposed filter reaches."""
-    import numpy as np
-
     places = np.arange(size)[:, None] * stride + np.arange(taps)[None, :] - pad
     return ((places >= 0) & (places < results)).sum(axis=0) / max(results, 1)
 
 
 def _corrected(bias: Array, weight: Array, *, inputs: tuple[Array, ...], form: QuantType) -> Array:
-    import numpy as np
-
-    from xdlc.ir.quantization import to_float
-
     dtype, encoding = form
     error = weight - to_float(to_quantized(weight, encoding, dtype), encoding, where="weight")
     axes = (1,) if weight.ndim == 2 else (0, 1, 2)

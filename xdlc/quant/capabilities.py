@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Sequence
 from xdlc.errors import ConstraintError, UsageError, XdlcError, raise_all
 from xdlc.ir import NATIVE_PACKAGE, Graph, Model, Op
 from xdlc.ir.graph import is_udo
-from xdlc.opdefs import supplement
+from xdlc.opdefs.loader import supplement
 from xdlc.options import spell
 from xdlc.quant.existing_encodings import given_bits
 from xdlc.quant.op_specs import float_tensors, listed, rule_of, single_name, weight_of
@@ -34,7 +34,6 @@ def fit_options(options: QuantOptions, stated: Container[str] = ()) -> list[str]
     A generation with one scale for each weight tensor changes the defaults per channel and per row.
 
     Args:
-        options: The options.
         stated: Names of the options that the user stated.
 
     Returns:
@@ -172,7 +171,9 @@ def _differing(graph: Graph, placement: Placement, precision: Precision) -> list
 
 def _kernelless(placement: Placement) -> list[str]:
     """Return a note on float ops that lack a fixed-point kernel."""
-    floats = [op for op in placement.reasons if op.package == NATIVE_PACKAGE and rule_of(op) is None]
+    floats = [
+        op for op in placement.reasons if op.package == NATIVE_PACKAGE and not rule_of(op).activation_bits
+    ]
     if not floats:
         return []
     kinds = ", ".join(dict.fromkeys(map(single_name, floats)))
@@ -297,16 +298,14 @@ def refused_by_target(model: Model, soc: Soc | None) -> list[str]:
 
 
 def _is_narrow(op: Op) -> bool:
-    rule = rule_of(op)
-    return rule is not None and 16 not in rule.activation_bits
+    return rule_of(op).activation_bits == (8,)
 
 
 def _has_narrow_factors(op: Op) -> bool:
     rule = rule_of(op)
     factors = op.inputs[1] if len(op.inputs) > 1 else None
     return (
-        rule is not None
-        and rule.scale is not None
+        rule.scale is not None
         and 1 in rule.centred_16
         and factors is not None
         and factors.is_static

@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 
+import numpy as np
+
 from xdlc.ir import Encoding, Graph, Op, Tensor
 from xdlc.ir.data import Array
 from xdlc.opdefs.traits import result_range, traits
@@ -49,7 +51,6 @@ class EncodingGroups:
                 self.join(members[0], tensor)
 
     def copy(self) -> EncodingGroups:
-        """Return a copy to join further."""
         twin = copy(self)
         twin._parent = dict(self._parent)
         twin._members = dict(self._members)
@@ -81,7 +82,6 @@ class EncodingGroups:
         Groups with different types, or different encodings in the model, stay apart.
 
         Args:
-            second: A tensor of the other.
             signs: Whether one may be signed and the other not: the float values are the same then.
         """
         first_root, second_root = self.find(first), self.find(second)
@@ -105,7 +105,7 @@ class EncodingGroups:
 
     def _join_op(self, op: Op) -> None:
         rule, source = rule_of(op), op.inputs[0] if op.inputs else None
-        if rule is None or source is None or not is_real(source):
+        if not rule.activation_bits or source is None or not is_real(source):
             return
         if rule.selects or op.type == "Cast":
             for result in op.outputs:
@@ -130,7 +130,7 @@ class EncodingGroups:
         return is_alone and self._ends_in(op, self.members(source))
 
     def _is_read(self, tensor: Tensor) -> bool:
-        return bool(self._graph.consumers(tensor)) or self._graph.is_output(tensor)
+        return self._graph.is_read(tensor)
 
     def _clampable(self, op: Op, source: Tensor) -> Tensor | None:
         """Return the tensor whose producer can clamp in place of an op, or None.
@@ -140,8 +140,10 @@ class EncodingGroups:
         reader = op
         while True:
             producer = source.producer
-            rule = rule_of(producer) if producer is not None and producer in self._placement.fixed else None
-            if producer is None or rule is None or self._graph.sole_consumer(source) is not reader:
+            rule = rule_of(producer)
+            if producer is None or producer not in self._placement.fixed or not rule.activation_bits:
+                return None
+            if self._graph.sole_consumer(source) is not reader:
                 return None
             first = producer.inputs[0]
             if not rule.selects or len(producer.outputs) != 1 or first is None:
@@ -159,17 +161,11 @@ class EncodingGroups:
         anyway, and are rounded once instead of twice.
 
         Args:
-            width: Range of the group of a tensor.
             joined: Called with a tensor of each group that grew.
         """
         for op in reversed(self._placement.fixed):
-            rule = rule_of(op)
-            if rule is None or not rule.gathers:
-                continue
-            result = op.outputs[0]
-            inputs = [
-                tensor for i, tensor in enumerate(op.inputs) if i in rule.gathers and tensor is not None
-            ]
+            gathers, result = rule_of(op).gathers, op.outputs[0]
+            inputs = [tensor for i, tensor in enumerate(op.inputs) if i in gathers and tensor is not None]
             for tensor in inputs:
                 if tensor.is_static or not is_real(tensor) or self.find(tensor) is self.find(result):
                     continue
@@ -226,9 +222,8 @@ NEGLIGIBLE = 0.1
 
 def useful_range(graph: Graph, tensor: Tensor, bits: int) -> Range:
     """Return the range beyond which readers of a tensor compute the same result."""
-    writer = rule_of(tensor.producer) if tensor.producer is not None else None
-    readers = graph.consumers(tensor)
-    if writer is None or not writer.clamped_by_range or graph.is_output(tensor) or not readers:
+    writer, readers = rule_of(tensor.producer), graph.consumers(tensor)
+    if not writer.activation_bits or not writer.clamped_by_range or graph.is_output(tensor) or not readers:
         return EVERYTHING
     gate = _gate(graph, tensor, readers)
     if gate is not None:
@@ -304,8 +299,6 @@ class EffectiveRange:
             values: Values of one sample.
             float_values: Values of the same sample by tensor, that of ``clamped`` among them.
         """
-        import numpy as np
-
         low, high = self.low, self.high
         if self.clamped is not None and values.size:
             result = float_values[self.clamped]
@@ -324,7 +317,7 @@ def effective_range(
     value, reader = tensor, graph.sole_consumer(tensor)
     while reader is not None and reader in placement.fixed and reader.inputs[0] is value:
         rule = rule_of(reader)
-        if rule is None or len(reader.outputs) != 1 or graph.is_output(value):
+        if len(reader.outputs) != 1 or graph.is_output(value):
             break
         value = reader.outputs[0]
         if rule.clamps:

@@ -11,21 +11,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from traceback import extract_tb
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph, Model, Op
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import reachable
 from xdlc.options import spell
+from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.timeout import OBSERVED
+from xdlc.runtime.udo import Kernels
+from xdlc.runtime.udo.kernels import missing, open_kernels
 from xdlc.runtime.udo.python_file import raised
 from xdlc.runtime.udo.sources import paths_of
-
-if TYPE_CHECKING:
-    from xdlc.runtime.cpu import CpuSession
-    from xdlc.runtime.udo import Kernels
-
 
 Paths: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
 Step = Callable[[str, int, int], None]
@@ -62,8 +60,6 @@ class KernelSource:
         if not ops or not needed:
             yield None
             return
-        from xdlc.runtime.udo.kernels import missing, open_kernels
-
         with open_kernels(model, self.paths, self.timeout) as kernels:
             raise_all([missing(op, kernels) for op in ops if not kernels.knows(op)])
             yield kernels
@@ -109,14 +105,11 @@ class Engine:
         Args:
             **options: Keyword arguments of :class:`xdlc.runtime.cpu.CpuSession`.
         """
-        from xdlc.runtime.cpu import CpuSession
-
         return CpuSession(
             network, kernels=self.kernels, spins=False, loop_timeout=self.loop_timeout, **options
         )
 
     def report(self, title: str, done: int = 0, total: int = 0) -> None:
-        """Report progress."""
         if self.step is not None:
             self.step(title, done, total)
 
@@ -129,12 +122,7 @@ Evaluate: TypeAlias = Callable[[Run], float]
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric of a network, and its minimum.
-
-    Attributes:
-        evaluate: The function.
-        least: The least score.
-    """
+    """A metric of a network, and its minimum."""
 
     evaluate: Evaluate
     least: float

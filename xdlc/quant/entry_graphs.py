@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from xdlc.errors import UsageError, nearest_names
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor
 from xdlc.opdefs.control_flow import outer_graphs, reachable
@@ -43,7 +45,6 @@ class Entry:
 
     @property
     def graph(self) -> Graph:
-        """The graph."""
         return self.model.main
 
     def plan(self, options: QuantOptions, precision: Precision) -> Plan:
@@ -51,7 +52,6 @@ class Entry:
 
         Args:
             options: The options of the user; ties of tensors that the graph lacks do not count.
-            precision: Bit widths of the main graph.
         """
         own = copy(options)
         own.tie = [names for names in options.tie if self.graph.tensors.keys() >= set(names)]
@@ -64,7 +64,6 @@ class Entry:
         Both are in the form to quantize.
 
         Args:
-            graph: The main graph.
             older: Static tensors that others replace, by these.
         """
         for use, mine, main in _static_pairs(self.graph, graph):
@@ -223,8 +222,6 @@ def _unseen(plan: Plan, calibration: Calibration) -> list[str]:
 
 def in_shapes(sample: Sample, graph: Graph) -> Sample:
     """Return a sample of another graph, cut or repeated to the shapes of inputs."""
-    import numpy as np
-
     fitting = {}
     for tensor in (tensor for tensor in graph.inputs if tensor.name in sample):  # else the run names it
         array = np.asarray(sample[tensor.name])
@@ -236,12 +233,7 @@ def in_shapes(sample: Sample, graph: Graph) -> Sample:
 
 
 def share_data(entry: Entry, graph: Graph) -> None:
-    """Replace static data by that of the main graph where they are equal.
-
-    Args:
-        entry: The graph, stored.
-        graph: The main graph, stored.
-    """
+    """Replace static data by that of the main graph where they are equal."""
     for use, mine, main in _static_pairs(entry.graph, graph):
         is_same = (mine.dtype, mine.shape, mine.encoding) == (main.dtype, main.shape, main.encoding)
         if is_same and (use in entry.uses or _is_equal(mine, main)):

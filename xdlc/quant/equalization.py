@@ -12,7 +12,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from xdlc.ir import Model, Op, Tensor
 from xdlc.ir import dtype as dt
@@ -26,10 +27,7 @@ from xdlc.quant.options import QuantOptions
 from xdlc.quant.plan import Plan
 from xdlc.quant.precision import Precision
 from xdlc.quant.samples import Sample
-
-if TYPE_CHECKING:
-    from xdlc.runtime.lower import Lowered
-
+from xdlc.runtime.lower import Lowered
 
 QUIET = 1 / 32
 """Channels with less of the whole range than this count as having it, for other data may hold more."""
@@ -49,8 +47,6 @@ class ChannelStatistics:
     """Statistics of the channels of an activation: float64 arrays of its last axis.
 
     Attributes:
-        low: Smallest value.
-        high: Largest value.
         power: Mean of the squares.
     """
 
@@ -65,8 +61,6 @@ class ChannelStatistics:
         larger values than others.  So each is granted the ratio of peak to root mean square that any has,
         within the range of the whole.
         """
-        import numpy as np
-
         rms = np.sqrt(self.power)
         alive = rms > rms.max(initial=0.0) * QUIET
         ends = []
@@ -84,8 +78,6 @@ def channel_statistics(
     Args:
         tensors: Activations with at least one element.
     """
-    import numpy as np
-
     session = engine.session(
         model, quantized=False, refine=partial(_add_reductions, {t.name: t for t in tensors})
     )
@@ -110,8 +102,6 @@ def channel_statistics(
 
 def _add_reductions(left: dict[str, Tensor], lowered: Lowered) -> None:
     """Add outputs with reductions of the channels of tensors."""
-    import numpy as np
-
     for name in [name for name in left if name in lowered.graph.tensors]:
         tensor = left.pop(name)
         order = lowered.layout(name)
@@ -129,7 +119,6 @@ class _Reader:
     All arrays have the axes of its weight: [in of a group, out].
 
     Attributes:
-        op: The op.
         seen: What is known of its input.
         energy: Sum of squared weights over taps.
         largest: Largest magnitude over taps.
@@ -150,8 +139,6 @@ class _Reader:
 
     def noise(self, factors: Array) -> float:
         """Return the power of the noise after the op over that of its signal."""
-        import numpy as np
-
         spread = beside_weight(self.op, factors)
         power = beside_weight(self.op, self.seen.power)
         low, high = (self.seen.low / factors).min(), (self.seen.high / factors).max()
@@ -178,8 +165,6 @@ def best_factors(
     Args:
         seen: Channels of each sink's input.
     """
-    import numpy as np
-
     readers = [_reader(sink, seen[sink], options, precision) for sink in chain.sinks]
     ranges, weights = np.zeros(chain.count), np.zeros(chain.count)
     for reader in readers:
@@ -204,8 +189,6 @@ def best_factors(
 
 
 def _reader(sink: Op, seen: ChannelStatistics, options: QuantOptions, precision: Precision) -> _Reader:
-    import numpy as np
-
     tensor = sink.inputs[1]
     if tensor is None or tensor.data is None:
         raise ValueError(f"{sink.name!r} has no static weight")
@@ -229,8 +212,6 @@ def _reader(sink: Op, seen: ChannelStatistics, options: QuantOptions, precision:
 
 def _per_channel(reader: _Reader, count: int) -> Array:
     """Return the largest magnitude of the weights that read each input channel."""
-    import numpy as np
-
     if reader.op.type == "FullyConnected":
         return reader.largest.max(axis=0)
     depth, outputs = reader.largest.shape
@@ -325,8 +306,6 @@ def _absorption(chain: Chain, seen: dict[Op, ChannelStatistics], factors: Array 
 
     After a Relu it is the largest constant below all values.
     """
-    import numpy as np
-
     scale = np.ones(chain.count) if factors is None else factors
     low = np.min([seen[sink].low for sink in chain.sinks], axis=0) / scale
     high = np.max([seen[sink].high for sink in chain.sinks], axis=0) / scale

@@ -11,6 +11,8 @@ from enum import IntEnum
 from functools import partial
 from math import prod
 
+import numpy as np
+
 from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Tensor, Transform
 from xdlc.ir.data import Array, TensorData
 from xdlc.opdefs.traits import traits
@@ -35,9 +37,7 @@ class Chain:
     """An op that may be divided by factors, and the ops whose weights absorb these.
 
     Attributes:
-        source: The op that is divided.
         sinks: The ops that are multiplied; each reads the activation as its input 0.
-        count: Channels.
         shift: Which constants per channel pass from the source to the sinks, as factors do.
     """
 
@@ -248,7 +248,7 @@ def shift(graph: Graph, chain: Chain, constants: Array) -> None:
         chain: A chain of this graph that constants pass.
     """
     bias = _data(chain.source, 2)
-    _held(chain.source, 2).data = bias.transform(partial(_plus, summand=-constants))
+    _held(chain.source, 2).data = bias.transform(partial(plus, summand=-constants))
     for sink in chain.sinks:
         weight, bias = _data(sink, 1), _data(sink, 2)
         function = partial(_with_sum, beside=beside_weight(sink, constants))
@@ -262,8 +262,6 @@ def beside_weight(sink: Op, channels: Array) -> Array:
         sink: A convolution or FullyConnected.
         channels: One number per channel of its input.
     """
-    import numpy as np
-
     shape = _held(sink, 1).shape
     if sink.type == "FullyConnected":
         return channels[None, :]
@@ -279,7 +277,8 @@ def _times(array: Array, *, factor: Array) -> Array:
     return (array * factor).astype(array.dtype)
 
 
-def _plus(array: Array, *, summand: Array) -> Array:
+def plus(array: Array, *, summand: Array) -> Array:
+    """Return a sum of the type of an array."""
     return (array + summand).astype(array.dtype)
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from xdlc import passes
 from xdlc.errors import UsageError
 from xdlc.ir import (
@@ -26,7 +28,8 @@ from xdlc.ir.dtype import FLOAT32, SFIXED4, SFIXED8
 from xdlc.ir.quantization import float_data
 from xdlc.opdefs.traits import traits
 from xdlc.options import spell
-from xdlc.quant.op_specs import is_real, pad_value, rule_of
+from xdlc.passes._match import turn_into
+from xdlc.quant.op_specs import is_real, pad_value, rule_of, weight_of
 from xdlc.runtime.ops.types import keeps_stored
 
 _MOVES = ((NATIVE_PACKAGE, "Cast"), (HOST_PACKAGE, "Reinterpret"))
@@ -81,9 +84,8 @@ def join_borders(graph: Graph) -> None:
             graph.replace(result, source)
             graph.remove(op)
         else:
-            graph.replace_op(op, Op("Convert", [source], [result], name=op.name, origin=op.origin))
-        if real is not None and not graph.consumers(real) and not graph.is_output(real):
-            graph.remove(before)
+            turn_into(graph, op, "Convert", [source])
+        graph.discard(before)
 
 
 def dequantize_weights(graph: Graph) -> dict[Tensor, Tensor]:
@@ -109,13 +111,13 @@ def keep_weights(graph: Graph, stored: Mapping[Tensor, Tensor]) -> dict[str, DTy
     """
     types: dict[str, DType] = {}
     for op in graph.ops:
-        rule, weight = rule_of(op), op.inputs[1] if len(op.inputs) > 1 else None
+        weight = weight_of(op)
         held = stored.get(weight) if weight is not None else None
-        if rule is None or rule.weight is None or weight is None or held is None:
+        if weight is None or held is None:
             continue
         encoding, dtype = held.encoding, held.dtype
         if isinstance(encoding, AxisScaleOffset):
-            suits = encoding.axis == rule.channel_axis and not any(encoding.offsets)
+            suits = encoding.axis == rule_of(op).channel_axis and not any(encoding.offsets)
         else:
             suits = isinstance(encoding, ScaleOffset) and not encoding.offset
         if not suits or dtype not in (SFIXED4, SFIXED8):
@@ -150,7 +152,7 @@ def spread_encodings(graph: Graph) -> None:
     pairs = [
         (op.inputs[0], result)
         for op in graph.ops
-        if (rule := rule_of(op)) is not None and rule.selects and not (op.type == "Pad" and pad_value(op))
+        if rule_of(op).selects and not (op.type == "Pad" and pad_value(op))
         for result in op.outputs
         if op.inputs[0] is not None
     ]
@@ -234,11 +236,7 @@ def _hands_on_integers(op: Op) -> bool:
 
 
 def _check_moves(graph: Graph) -> None:
-    """Check that quantized values become integers only at the ends of the graph.
-
-    Raises:
-        UsageError: If an op passes quantized values to others inside, or reads them.
-    """
+    """Check that quantized values become integers only at the ends of the graph."""
     for op in filter(_hands_on_integers, graph.ops):
         source, result = op.inputs[0], op.outputs[0]
         plain = result if source is not None and source.dtype.is_fixed else source
@@ -259,8 +257,6 @@ def _check_moves(graph: Graph) -> None:
 
 def _drop(graph: Graph, op: Op) -> None:
     """Remove an op that passes values on; keep a copy between input and output."""
-    import numpy
-
     source, result = op.inputs[0], op.outputs[0]
     if source is None:
         return
@@ -275,7 +271,7 @@ def _drop(graph: Graph, op: Op) -> None:
         graph.replace(source, result)
         graph.set_output(maker, maker.outputs.index(source), result)
     elif source.rank:
-        order = static(f"{op.name}_perm", numpy.arange(source.rank, dtype=numpy.uint32))
+        order = static(f"{op.name}_perm", np.arange(source.rank, dtype=np.uint32))
         op.type, op.package, op.params = "Transpose", NATIVE_PACKAGE, {"perm": order}
     else:
         op.type, op.package, op.params = "Reshape", NATIVE_PACKAGE, {}

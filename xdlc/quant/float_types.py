@@ -12,10 +12,11 @@ from xdlc.ir.data import Array
 from xdlc.ir.dtype import BFLOAT16, FLOAT16, FLOAT32, DType
 from xdlc.ir.tensor import Role
 from xdlc.opdefs.control_flow import is_control_flow
+from xdlc.passes._match import turn_into
 from xdlc.quant.existing_encodings import given_bits
-from xdlc.quant.op_specs import single_name
+from xdlc.quant.op_specs import listed, reroute, single_name, uses_of
 from xdlc.quant.placement import Placement
-from xdlc.quant.ranges import NOTHING, range_of
+from xdlc.quant.ranges import NOTHING, Use, range_of
 
 LEAST_FLOAT16 = 2.0**-24
 
@@ -38,7 +39,7 @@ def store_floats(graph: Graph, float_bitwidth: int | str) -> list[str]:
     for tensor in list(graph.tensors.values()):
         if tensor.dtype is not FLOAT32:
             continue
-        narrow = [op for op in graph.consumers(tensor) if _is_free(op)]
+        narrow = [(op, index) for op, index in uses_of(graph, tensor) if _is_free(op)]
         if tensor.is_static:
             first = float(tensor.numpy().flat[0]) if tensor.size == 1 and narrow else 0.0
             if dtype is FLOAT16 and 0.0 < abs(first) <= LEAST_FLOAT16 / 2:
@@ -65,15 +66,15 @@ def _is_free(op: Op) -> bool:
     return bool(reals) and op.package == NATIVE_PACKAGE and not is_control_flow(op)
 
 
-def _store_static(graph: Graph, tensor: Tensor, readers: list[Op], dtype: DType) -> None:
+def _store_static(graph: Graph, tensor: Tensor, readers: list[Use], dtype: DType) -> None:
     if not readers or tensor.data is None:
         return
     narrow = tensor
-    if len(readers) < len(graph.consumers(tensor)):
+    if len(readers) < len(uses_of(graph, tensor)):
         narrow = Tensor(graph.unique_name(f"{tensor.name}_{dtype}"), tensor.shape, tensor.dtype)
         narrow.role, narrow.data = Role.STATIC, tensor.data
         graph.add_tensor(narrow)
-        _reroute(graph, readers, tensor, narrow)
+        reroute(graph, readers, narrow)
     largest = FLOAT16.largest if dtype is FLOAT16 else None
     narrow.data = tensor.data.transform(
         partial(_narrow, dtype=dtype, largest=largest), dtype=dtype.numpy, by_rows=True
@@ -86,10 +87,10 @@ def _narrow(array: Array, *, dtype: DType, largest: float | None) -> Array:
     return clipped.astype(dtype.numpy)
 
 
-def _store_activation(graph: Graph, tensor: Tensor, readers: list[Op], dtype: DType) -> None:
+def _store_activation(graph: Graph, tensor: Tensor, readers: list[Use], dtype: DType) -> None:
     producer = tensor.producer
     written = producer is not None and _is_free(producer)
-    others = graph.is_output(tensor) or len(readers) < len(graph.consumers(tensor))
+    others = graph.is_output(tensor) or len(readers) < len(uses_of(graph, tensor))
     if written and not others:
         tensor.dtype = dtype
         return
@@ -100,17 +101,17 @@ def _store_activation(graph: Graph, tensor: Tensor, readers: list[Op], dtype: DT
     )
     name = f"{cast_result.name}_op"
     if producer is None or not written:
-        nodes = producer.origin.nodes if producer is not None else readers[0].origin.nodes
+        nodes = producer.origin.nodes if producer is not None else readers[0][0].origin.nodes
         cast = make_op(
             graph, "Cast", [tensor], [cast_result], name=name, origin=Origin(nodes, _reason(tensor, dtype))
         )
         insert_beside(graph, tensor, cast)
-        _reroute(graph, readers, tensor, cast_result)
+        reroute(graph, readers, cast_result)
         return
     origin = Origin(producer.origin.nodes, _reason(tensor, dtype))
     graph.set_output(producer, producer.outputs.index(tensor), cast_result)
     graph.insert_after(producer, make_op(graph, "Cast", [cast_result], [tensor], name=name, origin=origin))
-    _reroute(graph, readers, tensor, cast_result)
+    reroute(graph, readers, cast_result)
 
 
 def insert_beside(graph: Graph, tensor: Tensor, op: Op) -> None:
@@ -123,11 +124,6 @@ def insert_beside(graph: Graph, tensor: Tensor, op: Op) -> None:
 
 def _reason(tensor: Tensor, dtype: DType) -> str:
     return f"{tensor.name!r} is {tensor.dtype} outside of the graph, but float ops compute with {dtype}"
-
-
-def _reroute(graph: Graph, readers: list[Op], old: Tensor, new: Tensor) -> None:
-    for op in readers:
-        graph.set_inputs(op, [new if tensor is old else tensor for tensor in op.inputs])
 
 
 def matmul_to_fully_connected(graph: Graph) -> dict[Tensor, Tensor]:
@@ -249,14 +245,13 @@ def drop_nan_checks(graph: Graph, placement: Placement) -> list[str]:
         for select in graph.consumers(flags):
             if _drops(select, flags, source):
                 _take_out(graph, select, source)
-        if not graph.consumers(flags) and not graph.is_output(flags):
+        if not graph.is_read(flags):
             _hand_over(op, source)
             graph.remove(op)
-            names.append(op.name)
+            names.append(repr(op.name))
     if not names:
         return []
-    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return [f"NaN check {names[0]!r}{more}: xdlc removes it, because quantized tensors hold no NaN"]
+    return [f"NaN check {listed(names, 1)}: xdlc removes it, because quantized tensors hold no NaN"]
 
 
 def _is_native(op: Op, kind: str) -> bool:
@@ -281,7 +276,7 @@ def _take_out(graph: Graph, select: Op, source: Tensor) -> None:
     """Replace the result of a Select by its last input."""
     result = select.outputs[0]
     if graph.is_output(result):
-        graph.replace_op(select, Op("Reshape", [source], [result], name=select.name, origin=select.origin))
+        turn_into(graph, select, "Reshape", [source])
         return
     _hand_over(select, source)
     graph.replace(result, source)

@@ -8,8 +8,11 @@ quantized model on the same samples with ``names`` as outputs, and ``score(resul
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from xdlc.compare.figures import sqnr
 from xdlc.errors import UsageError, nearest_names
@@ -79,7 +82,6 @@ class Score:
 
     @property
     def is_poor(self) -> bool:
-        """Whether an output is likely poor."""
         return any(verdict.is_poor for verdict in self.verdicts)
 
     @property
@@ -102,8 +104,6 @@ class Score:
             before: The score of another model by the same judge.
             certainty: How many standard errors the gain has to be.
         """
-        import numpy as np
-
         if self.is_worse(before) or not self.db.size:
             return False
         gains = (self.db - before.db).mean(axis=1)
@@ -116,9 +116,7 @@ class Part:
     """An output, or a dissimilar part of it, and the way to judge it.
 
     Attributes:
-        output: Its name.
         name: The tensor that it is judged by.
-        place: Where it is in that.
         kind: What it is taken for.
         threshold: What scores have to exceed.
         label: The place in words; empty: it is the whole.
@@ -137,8 +135,6 @@ class Part:
 
     def of(self, results: Mapping[str, Array]) -> Array:
         """Return the values of this part in results, in a type that can hold squares."""
-        import numpy as np
-
         array = np.atleast_1d(results[self.name])
         if self.kind is not OutputKind.LABELS and array.dtype not in (np.float32, np.float64):
             array = array.astype(np.float32 if array.dtype.itemsize < 4 else np.float64)
@@ -152,8 +148,6 @@ class Part:
 
         A far negative logit has no probability, whatever its error.
         """
-        import numpy as np
-
         if self.kind not in (OutputKind.SCORES, OutputKind.MAP) or self.threshold:
             return array
         return 1.0 / (1.0 + np.exp(-np.clip(array, -60.0, 60.0)))
@@ -227,8 +221,6 @@ class OutputJudge:
         Args:
             results: The tensors ``names`` of a run of the model on each sample, or on the first ones.
         """
-        import numpy as np
-
         verdicts: dict[str, Verdict] = {}
         columns = []
         for part in self.parts:
@@ -332,8 +324,7 @@ def _kind_of_vector(kinds: set[str], length: int, values: Sequence[Array]) -> Ou
 
 def has_unit_range(sources: Sequence[Tensor]) -> bool:
     """Return whether tensors are results in [0, 1] of Sigmoid or a similar op."""
-    rules = [None if op is None else rule_of(op) for op in map(writer, sources)]
-    return bool(rules) and all(rule is not None and rule.unit_low == 0 for rule in rules)
+    return bool(sources) and all(rule_of(writer(source)).unit_low == 0 for source in sources)
 
 
 def _is_last(op: Op) -> bool:
@@ -342,23 +333,16 @@ def _is_last(op: Op) -> bool:
 
 
 def _rows(shape: Sequence[int]) -> int:
-    rows = 1
-    for size in shape[:-1]:
-        rows *= size
-    return rows
+    return math.prod(shape[:-1])
 
 
 def _is_undecided(values: Sequence[Array]) -> bool:
-    import numpy as np
-
     inside = sum(int(np.count_nonzero((array > 0.2) & (array < 0.8))) for array in values)
     return bool(inside > UNDECIDED * max(sum(array.size for array in values), 1))
 
 
 def _is_off_mode(values: Sequence[Array]) -> bool:
     """Return whether values are on both sides of 0, with few on one, or near 0."""
-    import numpy as np
-
     flat = (np.asarray(array, np.float32).ravel() for array in values)
     joined = np.concatenate([np.zeros(0, np.float32), *flat])
     joined = joined[np.isfinite(joined)]
@@ -376,8 +360,6 @@ def _is_off_mode(values: Sequence[Array]) -> bool:
 
 def _is_steady(values: Sequence[Array]) -> bool:
     """Return whether most coordinates change little from sample to sample."""
-    import numpy as np
-
     if len(values) < 2 or len({array.shape for array in values}) > 1:
         return False
     stacked = np.stack([np.asarray(array, np.float64).ravel() for array in values])
@@ -386,7 +368,5 @@ def _is_steady(values: Sequence[Array]) -> bool:
 
 
 def _has_unit_norm(values: Sequence[Array]) -> bool:
-    import numpy as np
-
     norms = [np.sqrt(np.square(np.asarray(array, np.float64)).sum(axis=-1)) for array in values]
     return bool(norms) and all(bool((np.abs(norm - 1.0) < UNIT_NORM).all()) for norm in norms)

@@ -49,7 +49,6 @@ class Rung:
         is_enough: Whether all outputs keep their task.
         bytes: Bytes that an inference moves, in units of the requested widths.
         worst: The worst output in words.
-        seconds: Time of the trial.
     """
 
     widths: str
@@ -64,9 +63,6 @@ def climb(plan: Plan, calibration: Calibration, engine: Engine, trials: Trials) 
     """Return the cheapest widths that keep the task, and a plan with the trials.
 
     Where none keeps it, they are the best that were tried.
-
-    Args:
-        trials: Trials of its groups.
     """
     ceilings = trials.ceilings()[: STAGES[plan.options.accuracy] + 1]
     attempt = partial(_tried, plan, calibration, engine, trials)

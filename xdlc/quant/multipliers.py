@@ -16,6 +16,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
+
 from xdlc.ir import AxisScaleOffset, BlockwiseExpansion, Encoding, Op, ScaleOffset
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import UFIXED16
@@ -69,8 +71,6 @@ def least_factor(op: Op, source: ScaleOffset, result: ScaleOffset, bits: int = 8
         result: Encoding of its result, 16 bits.
         bits: Bits of the weights; more than 8 are computed as two products of 8.
     """
-    import numpy as np
-
     if bits > 8:
         return np.full(1, LEAST_FACTOR / 256)
     if not shifts_sums(op):
@@ -93,8 +93,6 @@ def least_before(prelu: Op, product: ScaleOffset, result: ScaleOffset) -> Array:
         product: Encoding of the product, 16 bits.
         result: Encoding of the Prelu's result, 16 bits.
     """
-    import numpy as np
-
     slopes = prelu.inputs[1]
     if slopes is None or slopes.data is None or not slopes.dtype.is_float:
         return np.full(1, LEAST_BEFORE_PRELU)
@@ -106,8 +104,6 @@ def least_before(prelu: Op, product: ScaleOffset, result: ScaleOffset) -> Array:
 
 def _largest_results(op: Op, values: Range) -> Array:
     """Return the largest results of a depthwise convolution by channel, unclipped."""
-    import numpy as np
-
     weight, bias = op.inputs[1], op.inputs[2] if len(op.inputs) > 2 else None
     if weight is None or weight.data is None or not weight.dtype.is_float:
         return np.zeros(1)

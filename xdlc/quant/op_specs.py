@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from xdlc.ir import NATIVE_PACKAGE, Op, Tensor
+from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Tensor
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.traits import Traits, operation_name, traits
+from xdlc.quant.ranges import Use
 
 
 def single_name(op: Op) -> str:
@@ -14,16 +15,23 @@ def single_name(op: Op) -> str:
     return f"{op.package}::{op.type}" if is_udo(op) else operation_name(op)
 
 
-def rule_of(op: Op) -> Traits | None:
-    """Return the traits of an op that has a fixed-point kernel on HTP, else None."""
-    found = traits(op)
-    return found if found.activation_bits else None
+_NO_KERNEL = Traits()
+
+
+def rule_of(op: Op | None) -> Traits:
+    """Return the traits of an op with a fixed-point kernel on HTP, else empty ones."""
+    rule = _NO_KERNEL if op is None else traits(op)
+    return rule if rule.activation_bits else _NO_KERNEL
+
+
+def is_parameter(op: Op, index: int) -> bool:
+    """Return whether an input of an op is its weight, its factor or its bias."""
+    return index in (1, 2) and rule_of(op).is_weighted
 
 
 def weight_of(op: Op) -> Tensor | None:
     """Return the static weight of an op with a fixed-point kernel, or None."""
-    rule = rule_of(op)
-    weight = op.inputs[1] if rule is not None and rule.weight is not None and len(op.inputs) > 1 else None
+    weight = op.inputs[1] if rule_of(op).weight is not None and len(op.inputs) > 1 else None
     return weight if weight is not None and weight.is_static else None
 
 
@@ -48,6 +56,22 @@ def numbers(op: Op, key: str, default: Sequence[int]) -> list[int]:
     return [int(value) for value in (param.numpy().reshape(-1) if isinstance(param, Tensor) else default)]
 
 
+def uses_of(graph: Graph, tensor: Tensor) -> list[Use]:
+    """Return the places at which ops of a graph read a tensor."""
+    return [
+        (op, index)
+        for op in graph.consumers(tensor)
+        for index, read in enumerate(op.inputs)
+        if read is tensor
+    ]
+
+
+def reroute(graph: Graph, uses: Iterable[Use], new: Tensor) -> None:
+    """Let ops read another tensor at some places."""
+    for op, place in uses:
+        graph.set_inputs(op, [new if index == place else read for index, read in enumerate(op.inputs)])
+
+
 def crosses(op: Op) -> bool:
     """Return whether an op is a Cast between float values and integers.
 
@@ -64,10 +88,10 @@ def _is_of_reals(op: Op) -> bool:
 
 def why_float(op: Op, act_bits: int) -> str | None:
     """Return why an op cannot be quantized; None if it can."""
-    rule = rule_of(op)
-    if rule is None:
+    supported = rule_of(op).activation_bits
+    if not supported:
         return f"{single_name(op)} of package {op.package} has no fixed-point kernel"
-    if act_bits not in rule.activation_bits:
+    if act_bits not in supported:
         return f"{single_name(op)} has no {act_bits}-bit fixed-point kernel"
     if crosses(op):
         return "HTP's Cast between fixed point and integers copies stored integers"

@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from xdlc.compare.figures import Noise, percent
 from xdlc.ir.data import Array
@@ -25,9 +24,7 @@ from xdlc.quant.op_specs import is_real
 from xdlc.quant.plan import Plan
 from xdlc.quant.storing import quantized_copy
 from xdlc.quant.verdicts import Verdict, too_few
-
-if TYPE_CHECKING:
-    from xdlc.runtime.cpu import CpuSession
+from xdlc.runtime.cpu import CpuSession
 
 JUDGED = 4
 """Samples that bias correction is judged by."""
@@ -43,7 +40,6 @@ class Figure:
     """Accuracy of an output: its SQNR and its verdict.
 
     Attributes:
-        output: Its name.
         samples: Samples that were measured.
         held_out: Whether ranges have not seen them.
         sqnr: Of its values, or of what goes into its Softmax, in dB; None for integers.
@@ -57,7 +53,6 @@ class Figure:
     verdict: Verdict
 
     def __str__(self) -> str:
-        """Return the figure in a few words."""
         words = [] if self.sqnr is None else [f"{self.sqnr:.1f} dB"]
         equal = self.verdict.equal
         if equal is not None:

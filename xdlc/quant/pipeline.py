@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from xdlc.container import udo
 from xdlc.errors import ModelError, UsageError, XdlcError
@@ -71,9 +71,7 @@ from xdlc.quant.widening.activations import widen_mixed_scales, widen_residual
 from xdlc.runtime import dynamic_dims
 from xdlc.runtime.states import next_values
 from xdlc.runtime.timeout import OBSERVED
-
-if TYPE_CHECKING:
-    from xdlc.runtime.udo import Kernels
+from xdlc.runtime.udo import Kernels
 
 ALIKE = 16
 """Most samples of the main graph that show ranges of tensors that only a further graph has."""
@@ -81,11 +79,7 @@ _log = logging.getLogger(__name__)
 
 
 def _refuse_quantized(placement: Placement, graph: Graph) -> None:
-    """Refuse a graph in which every value of every op has an encoding.
-
-    Raises:
-        UsageError: Naming the graph.
-    """
+    """Refuse a graph in which every value of every op has an encoding."""
     values = [tensor for op in placement.fixed for tensor in (*op.inputs, *op.outputs) if tensor is not None]
     if values and not any(tensor.dtype.is_float for tensor in values):
         raise _quantized(graph)
@@ -257,11 +251,7 @@ def _read(
     """Return the samples of a source, each with a value of every variable.
 
     Args:
-        source: The samples, in any form that ``read_samples`` supports.
         states: The output with the next value of each input that holds a variable.
-
-    Raises:
-        XdlcError: As ``read_samples`` does.
     """
     samples = bounded_samples(read_samples(source, model.main, optional=states), model.main)
     samples = as_stored(samples, model.main)
@@ -269,11 +259,7 @@ def _read(
 
 
 def _check_weights(model: Model) -> None:
-    """Refuse a model whose weights contain NaN.
-
-    Raises:
-        ModelError: If there are any; it names the first.
-    """
+    """Refuse a model whose weights contain NaN."""
     for graph in model.graphs.values():
         for tensor in graph.tensors.values():
             if tensor.data is not None and has_nan(tensor.data):
@@ -437,9 +423,6 @@ def _advise(
     Args:
         notify: Gets the verdict before an error.
         tries: Whether options are tried for advice.
-
-    Raises:
-        ConstraintError: If an output is below ``fail_below``.
     """
     plan, figures = remedies.plan, remedies.figures
     if plan.search.rungs:

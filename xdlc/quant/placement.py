@@ -9,7 +9,16 @@ from xdlc.ir import Graph, Op, ScaleOffset, Tensor
 from xdlc.ir.dtype import DType
 from xdlc.ir.graph import is_udo
 from xdlc.quant.existing_encodings import given_bits, is_border
-from xdlc.quant.op_specs import crosses, float_tensors, is_real, rule_of, single_name, why_float
+from xdlc.quant.op_specs import (
+    crosses,
+    float_tensors,
+    is_parameter,
+    is_real,
+    rule_of,
+    single_name,
+    uses_of,
+    why_float,
+)
 from xdlc.quant.precision import Precision, followed, follows
 from xdlc.quant.ranges import Use, activation_type, range_of
 from xdlc.quant.ties import Tie, carriers
@@ -134,10 +143,8 @@ class Placement:
         None denotes floats.
         """
         uses: dict[DType | None, list[Use]] = {}
-        for op in graph.consumers(tensor):
-            for index, read in enumerate(op.inputs):
-                if read is tensor:
-                    uses.setdefault(self.read_type(graph, op, index), []).append((op, index))
+        for op, index in uses_of(graph, tensor):
+            uses.setdefault(self.read_type(graph, op, index), []).append((op, index))
         return uses
 
     def converted(self, graph: Graph, tensor: Tensor) -> dict[DType, list[Use]]:
@@ -168,7 +175,6 @@ class Placement:
         return any(self.port_bits(op, tensor) is not None for op in graph.consumers(tensor))
 
     def why_float(self, op: Op) -> str:
-        """Return why an op reads or writes floats."""
         default = "its definition has floats there" if op in self.ports else "it has no fixed-point kernel"
         return self.reasons.get(op, default)
 
@@ -181,7 +187,6 @@ def place(graph: Graph, precision: Precision, ties: Iterable[Tie] = ()) -> Place
 
     Args:
         precision: Bit widths; ops that have none stay float.
-        ties: Tensors that share one encoding.
     """
     placement = Placement({}, {}, {})
     for tie in ties:
@@ -197,9 +202,8 @@ def place(graph: Graph, precision: Precision, ties: Iterable[Tie] = ()) -> Place
         reason = "the options keep it float" if bits is None else why_float(op, bits) or _why_constants(op)
         if reason is None and precision.given_only:
             reason = _why_not_given(op)
-        rule = rule_of(op)
         first = op.inputs[0] if op.inputs else None
-        if reason is None and rule is not None and rule.selects and first is not None:
+        if reason is None and rule_of(op).selects and first is not None:
             if not is_real(first):
                 reason = "its input holds no float values"
             elif first.producer is not None and not (
@@ -211,8 +215,7 @@ def place(graph: Graph, precision: Precision, ties: Iterable[Tie] = ()) -> Place
         else:
             reasons[op] = reason
     for op in reversed(list(fixed)):
-        rule = rule_of(op)
-        if rule is not None and rule.selects and _feeds_only(graph, op, placement):
+        if rule_of(op).selects and _feeds_only(graph, op, placement):
             del fixed[op]
             reasons[op] = "only float ops read its result"
     for op in fixed:
@@ -225,9 +228,7 @@ def place(graph: Graph, precision: Precision, ties: Iterable[Tie] = ()) -> Place
 
 def _second_factors(op: Op) -> list[Use]:
     """Return the activations of an op that only some generations read with 16 bits."""
-    rule = rule_of(op)
-    indices = rule.centred_16 if rule is not None else ()
-    inputs = [(index, op.inputs[index]) for index in indices if index < len(op.inputs)]
+    inputs = [(index, op.inputs[index]) for index in rule_of(op).centred_16 if index < len(op.inputs)]
     return [(op, index) for index, tensor in inputs if tensor is not None and not tensor.is_static]
 
 
@@ -269,10 +270,10 @@ def _taken(op: Op, bits: int | None, precision: Precision) -> int | None:
 
     That is 8 where it has no kernel for ``bits`` and the SoC no floats.
     """
-    rule, soc = rule_of(op), precision.soc
-    if bits is None or rule is None or soc is None or soc.fp16 or bits in rule.activation_bits:
+    supported, soc = rule_of(op).activation_bits, precision.soc
+    if bits is None or soc is None or soc.fp16 or bits in supported:
         return bits
-    return 8 if 8 in rule.activation_bits else bits
+    return 8 if 8 in supported else bits
 
 
 def _bits_read(graph: Graph, op: Op, placement: Placement) -> int:
@@ -282,7 +283,6 @@ def _bits_read(graph: Graph, op: Op, placement: Placement) -> int:
         placement: The bits of all quantized ops; those before ``op`` are settled.
     """
     fixed = placement.fixed
-    rule = rule_of(op)
     if not follows(op):
         return fixed[op]
     widths: list[int] = []
@@ -296,15 +296,14 @@ def _bits_read(graph: Graph, op: Op, placement: Placement) -> int:
         )
         widths += [bits for bits in written if bits is not None]
     widest = max(widths, default=fixed[op])
-    return widest if rule is None or widest in rule.activation_bits else fixed[op]
+    supported = rule_of(op).activation_bits
+    return widest if not supported or widest in supported else fixed[op]
 
 
 def _why_constants(op: Op) -> str | None:
     """Return why an op's constants cannot be quantized, or None; weights are ignored."""
-    rule = rule_of(op)
     for index, tensor in enumerate(op.inputs):
-        is_weight = rule is not None and rule.is_weighted and index in (1, 2)
-        if is_weight or tensor is None or not tensor.is_static or not tensor.dtype.is_float:
+        if is_parameter(op, index) or tensor is None or not tensor.is_static or not tensor.dtype.is_float:
             continue
         values = range_of(tensor.numpy())
         if not values.is_empty and not max(-values.low, values.high) < LARGEST:

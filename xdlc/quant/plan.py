@@ -31,10 +31,7 @@ class GraphPlan:
 
     Attributes:
         graph: The graph; float until it is stored.
-        precision: Bit widths of its ops.
-        placement: Which ops are quantized.
         masks: The attention masks to bound.
-        ties: Tensors that share one encoding.
         borders: Ops at inputs and outputs of a branch or loop body, which keep both float.
         decision: The stored form of tensors; None: undecided, or no sample has reached some tensors.
         unseen: Tensors that no sample has reached.
@@ -66,7 +63,6 @@ class GraphPlan:
         """Return the plan of a float graph, without decisions.
 
         Args:
-            ties: Tensors that share one encoding.
             bounds_masks: Whether to bound attention masks.
             borders: Ops that keep inputs and outputs float.
         """
@@ -162,8 +158,6 @@ class Plan:
 
     Attributes:
         model: The model, a copy of the user's; float until it is stored.
-        options: The options of the user.
-        main: The plan of its main graph.
         inner: Those of branches and loop bodies.
         choice: The range method of ``auto`` for activations of 8 bits; None: not chosen.
         corrects_biases: Whether biases make up for what rounding the weights adds to means.
@@ -201,7 +195,6 @@ class Plan:
 
     @property
     def graph(self) -> Graph:
-        """The main graph."""
         return self.main.graph
 
     @property

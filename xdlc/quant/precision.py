@@ -58,7 +58,6 @@ class Precision:
         return self.weights.get(op.name, self.weight_bits)
 
     def copy(self) -> Precision:
-        """Return a copy to change."""
         return replace(self, acts=dict(self.acts), weights=dict(self.weights), statics=dict(self.statics))
 
 
@@ -145,15 +144,14 @@ def follows(op: Op) -> bool:
     It moves values, or writes no float values.
     """
     rule = rule_of(op)
-    hands_on = op.type == "Cast" or (rule is not None and rule.selects)
-    return hands_on or (rule is not None and not any(is_real(tensor) for tensor in op.outputs))
+    if op.type == "Cast" or rule.selects:
+        return True
+    return bool(rule.activation_bits) and not any(is_real(tensor) for tensor in op.outputs)
 
 
 def followed(op: Op) -> list[Tensor]:
     """Return the activations from which an op inherits its bit width."""
-    rule = rule_of(op)
-    first_only = op.type == "Cast" or (rule is not None and rule.selects)
-    inputs = op.inputs[:1] if first_only else op.inputs
+    inputs = op.inputs[:1] if op.type == "Cast" or rule_of(op).selects else op.inputs
     return [tensor for tensor in inputs if tensor is not None and not tensor.is_static and is_real(tensor)]
 
 
@@ -181,7 +179,7 @@ def _weighted(ops: list[Op]) -> list[Op]:
     waiting, seen = list(ops), set[Op | None](ops)
     for op in waiting:
         rule = rule_of(op)
-        if rule is not None and weight_of(op) is None and (rule.selects or rule.gathers):
+        if weight_of(op) is None and (rule.selects or rule.gathers):
             writers = [tensor.producer for tensor in followed(op)]
             waiting += [writer for writer in writers if writer is not None and writer not in seen]
             seen.update(writers)

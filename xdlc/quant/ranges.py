@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
+
 from xdlc.ir import AxisScaleOffset, BlockwiseExpansion, Encoding, Op, ScaleOffset, Tensor, as_float32
 from xdlc.ir import dtype as dt
 from xdlc.ir.data import Array
@@ -35,12 +37,7 @@ Use: TypeAlias = tuple[Op, int]
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Smallest and largest of some values; ``NOTHING`` for no values.
-
-    Attributes:
-        low: Smallest value.
-        high: Largest value.
-    """
+    """Smallest and largest of some values; ``NOTHING`` for no values."""
 
     low: float
     high: float
@@ -229,8 +226,6 @@ def representable(encoding: ScaleOffset, dtype: DType) -> Range:
 
 
 def _spread(values: Sequence[float], encoding: ScaleOffset | AxisScaleOffset, rank: int, kind: str) -> Array:
-    import numpy as np
-
     array = np.asarray(values, dtype=kind)
     if isinstance(encoding, AxisScaleOffset):
         return array.reshape([-1 if axis == encoding.axis else 1 for axis in range(rank)])
@@ -254,8 +249,6 @@ def to_quantized(array: Array, encoding: Encoding, dtype: DType) -> Array:
     Raises:
         ModelError: If the encoding does not fit the array's shape.
     """
-    import numpy as np
-
     # Steps beyond 2^24 are not all float32 numbers.
     kind = "float32" if dtype.bits <= 16 else "float64"
     blocks = as_blocks(encoding, array.shape, where="static data")

@@ -10,6 +10,8 @@ from functools import partial
 from shlex import quote
 from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
+
 from xdlc.errors import UsageError
 from xdlc.ir import Graph, Role, ScaleOffset, Tensor
 from xdlc.ir.dtype import UFIXED8, UFIXED16
@@ -23,8 +25,6 @@ from xdlc.quant.sample_summary import InputSummary, Picture, SampleSummary, read
 from xdlc.quant.samples import Sample, is_held_out
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from xdlc.quant.calibration.calibrate import Calibration
     from xdlc.quant.engine import Engine
     from xdlc.quant.plan import Plan
@@ -66,8 +66,6 @@ class Fault:
 
     Attributes:
         kind: Which one, in a word.
-        text: What is wrong.
-        fix: What to do about it.
         is_certain: Whether it is a fact; else it is a question.
     """
 
@@ -82,7 +80,6 @@ class Fault:
         return self.kind == "noise" or (self.is_certain and self.kind != "few")
 
     def __str__(self) -> str:
-        """Return the line for people."""
         begin = "warning: " if self.is_certain or self.is_problem else ""
         return f"{begin}calibration samples: {self.text}; {self.fix}"
 
@@ -170,8 +167,6 @@ def _stated(tensor: Tensor, pair: np.ndarray | None) -> Range | None:
 
     It is that of its encoding, or 0..255 if the network scales that.
     """
-    import numpy as np
-
     bits = given_bits(tensor)
     if isinstance(tensor.encoding, ScaleOffset) and bits is not None:
         unsigned = UFIXED8 if bits == 8 else UFIXED16
@@ -191,8 +186,6 @@ def _affine(entry: InputSummary, graph: Graph) -> np.ndarray | None:
 
     A constant that differs by row or column ends them.
     """
-    import numpy as np
-
     pair, tensor = None, entry.tensor
     while True:
         ops = [op for op, _ in readers(graph, tensor)]
@@ -260,8 +253,6 @@ def _colours(entry: InputSummary, pair: np.ndarray | None) -> Iterator[Fault]:
 
 def _form(entry: InputSummary) -> Iterator[Fault]:
     """Yield a fault if samples are pictures in another layout than stated."""
-    import numpy as np
-
     picture, shares = entry.picture, entry.shares
     if picture is None or not shares.size:
         return
@@ -293,8 +284,6 @@ def _response(
 
     Both are in units of the largest bias; of ``_FIRST`` layers with biases the least counts.  NaN: not known.
     """
-    import numpy as np
-
     twin = plan.model.clone()
     graph = twin.main
     for tensor in graph.outputs:
@@ -322,8 +311,6 @@ def _response(
 
 def _near_copies(calibration: Calibration, summary: SampleSummary) -> Iterator[Fault]:
     """Yield a question if held-out samples are nearly equal to calibration samples."""
-    import numpy as np
-
     if not calibration.holds_out:
         return
     measured = [kept.number for kept in calibration.measured if kept.number in summary.numbers]

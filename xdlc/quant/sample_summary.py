@@ -10,7 +10,9 @@ import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from xdlc.errors import UsageError, XdlcError
 from xdlc.ir import Graph, Op, Tensor
@@ -18,9 +20,6 @@ from xdlc.opdefs.traits import traits
 from xdlc.quant.op_specs import is_real, single_name
 from xdlc.quant.ranges import NOTHING, Range
 from xdlc.runtime.cpu import feed
-
-if TYPE_CHECKING:
-    import numpy as np
 
 MOST, PLACES, MOST_SAMPLES = 1 << 15, 1 << 11, 4096
 """Elements of an array, those with neighbours, and samples that are looked at."""
@@ -36,9 +35,6 @@ class Picture:
     """Axes of an input that may be a picture.
 
     Attributes:
-        channels: Number of channels.
-        rows: Number of rows.
-        columns: Number of columns.
         is_planar: Whether channels come before rows: NCHW.
     """
 
@@ -86,7 +82,6 @@ class InputSummary:
         picture: Its axes if it may hold pictures.
         is_signal: Whether it may hold a signal of one channel, like audio.
         seen: Smallest and largest value.
-        count: Number of samples.
         mean: Mean of all values.
         square: Mean of their squares.
         channels: Means of the channels.
@@ -140,15 +135,11 @@ class InputSummary:
     @property
     def shares(self) -> np.ndarray:
         """Mean distances of neighbours over that of any two values; none: not known."""
-        import numpy as np
-
         total = np.sum(self.neighbours, axis=0) if self.neighbours else np.zeros(1)
         return np.asarray(total[1:] / total[0]) if total[0] else np.zeros(0)
 
     def add(self, number: int, array: np.ndarray) -> None:
         """Count a sample; samples with NaN or infinite values are ignored."""
-        import numpy as np
-
         total = float(array.sum(dtype=np.float64))
         if not (array.size and math.isfinite(total)):
             return
@@ -254,14 +245,11 @@ class SampleSummary:
 
         Args:
             number: Number of the sample, one of ``numbers``.
-            others: Numbers of others.
 
         Returns:
             Distances in units of the inputs' deviations, the last that from the median; infinite from
             samples that have no values of an input, or fewer blocks of it.
         """
-        import numpy as np
-
         total = np.zeros(len(others) + 1)
         for entry in self.inputs.values():
             if number not in entry.blocks:
@@ -336,8 +324,6 @@ def _blocks(part: np.ndarray, picture: Picture | None) -> np.ndarray:
 
 def _means(array: np.ndarray, count: int) -> np.ndarray:
     """Return the means of equal parts of the last axis."""
-    import numpy as np
-
     length = array.shape[-1]
     ends = np.linspace(0, length, min(count, length) + 1).astype(int)
     return np.asarray(np.add.reduceat(array, ends[:-1], axis=-1) / np.diff(ends))

@@ -15,7 +15,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeAlias
+from typing import IO, Any, TypeAlias
+
+import numpy as np
 
 from xdlc.errors import StorageError, UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph, Tensor
@@ -29,10 +31,6 @@ from xdlc.runtime.array_files import fits, is_permuted, shape_fix
 from xdlc.runtime.cpu import array_of, feeds_of
 from xdlc.runtime.input_list import read_input_list
 from xdlc.worker.temporary import TemporaryFolder
-
-if TYPE_CHECKING:
-    import numpy as np
-
 
 Sample: TypeAlias = Mapping[str, "np.ndarray"]
 HELD_OUT = 5
@@ -104,8 +102,6 @@ def as_stored(samples: Iterable[Sample], graph: Graph) -> Iterable[Sample]:
 
     What holds NaN or infinite values is refused by those that read it.
     """
-    import numpy as np
-
     stored = {tensor.name: tensor for tensor in graph.inputs if tensor.dtype.is_fixed and tensor.encoding}
 
     def rounded(name: str, value: Any) -> Any:
@@ -189,7 +185,6 @@ class Samples:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Remove the stored samples."""
         if self._folder is not None:
             self._folder.cleanup()
 
@@ -251,8 +246,6 @@ def write_samples(file: Path | IO[bytes], samples: Sequence[Sample]) -> None:
     Raises:
         UsageError: If a value is not an array of numbers.
     """
-    import numpy as np
-
     stored = {}
     for index, sample in enumerate(samples):
         stored[f"{index}"] = np.array(list(sample))
@@ -270,8 +263,6 @@ def write_samples(file: Path | IO[bytes], samples: Sequence[Sample]) -> None:
 
 def stored_samples(file: Path | IO[bytes]) -> Iterator[Sample]:
     """Iterate over the samples that ``write_samples`` stored."""
-    import numpy as np
-
     if not isinstance(file, Path):
         file.seek(0)
     with np.load(file, allow_pickle=False) as arrays:
@@ -304,7 +295,6 @@ class _Column:
     Attributes:
         open: Opens the array's file at its start.
         tensor: The input.
-        count: Number of samples.
         shape: Shape of one.
         dtype: Its numpy dtype.
         where: The file, and the array in it, for errors.
@@ -319,8 +309,6 @@ class _Column:
 
     def read(self, file: IO[bytes]) -> np.ndarray:
         """Return the next sample of an open file whose header has been read."""
-        import numpy as np
-
         done = 0
         try:
             array = np.empty(self.shape, self.dtype)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from xdlc.compare.figures import Noise
 from xdlc.ir import Model
@@ -20,9 +19,7 @@ from xdlc.quant.samples import Sample, Samples, run_sample
 from xdlc.quant.verdicts import LOST_DB
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.states import next_values, with_first_values
-
-if TYPE_CHECKING:
-    from xdlc.runtime.udo import Kernels
+from xdlc.runtime.udo import Kernels
 
 STEPS = 32
 """Most samples that are run in a row, the values of variables handed on."""

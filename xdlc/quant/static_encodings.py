@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from xdlc.errors import ConstraintError, UsageError
 from xdlc.ir import (
     AxisScaleOffset,
@@ -21,7 +23,7 @@ from xdlc.ir.graph import is_udo
 from xdlc.options import spell
 from xdlc.passes.multiply_slopes import takes_wide_slopes
 from xdlc.quant.multipliers import exact, least_before, least_factor, rest_of, rounds
-from xdlc.quant.op_specs import is_real, rule_of
+from xdlc.quant.op_specs import is_parameter, is_real, rule_of
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.precision import Precision
 from xdlc.quant.ranges import (
@@ -148,15 +150,13 @@ class StaticEncodings:
             self._udo_statics_of(op, decision)
             return
         rule = rule_of(op)
-        if rule is None:
-            return
         dtype = activation_type(self.placement.fixed[op])
         for index, tensor in enumerate(op.inputs):
             if tensor is None or not tensor.is_static or not is_real(tensor) or tensor.dtype.is_fixed:
                 continue
             stated = self._activations.adopted.get((op, index))
             if stated is None:
-                stated = self._given(tensor, dtype, is_param=rule.is_weighted and index in (1, 2))
+                stated = self._given(tensor, dtype, is_param=is_parameter(op, index))
             if stated is not None:
                 form = stated
             elif rule.selects and index == 0:
@@ -232,8 +232,6 @@ class StaticEncodings:
         return encoding if isinstance(encoding, ScaleOffset) else None
 
     def _weight(self, op: Op, tensor: Tensor, axis: int | None, decision: Decision) -> QuantType:
-        import numpy as np
-
         source = self._input_encoding(op, decision)
         scale = source.scale if source is not None else 0.0
         bias = op.inputs[2] if len(op.inputs) > 2 else None
@@ -271,8 +269,6 @@ class StaticEncodings:
         self, op: Op, weight: Tensor, fitted: WeightFit, encoding: Encoding, for_bias: Array
     ) -> None:
         """Record the loss of a weight for notes: clipped values and larger scales."""
-        import numpy as np
-
         if fitted.clipped:
             self._clipped.append((fitted.largest, op.name, fitted.clipped, weight.size))
         if fitted.scales is not None:
@@ -323,8 +319,7 @@ class StaticEncodings:
 
 
 def _is_weighted(op: Op) -> bool:
-    rule = rule_of(op)
-    return rule is not None and rule.weight is not None
+    return rule_of(op).weight is not None
 
 
 def _refuse_without_blocks(decision: Decision) -> None:

@@ -37,7 +37,7 @@ from xdlc.quant.bias import correct_biases
 from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.existing_encodings import forget_given, join_borders
 from xdlc.quant.float_types import insert_beside, matmul_to_fully_connected, store_floats
-from xdlc.quant.op_specs import rule_of, single_name
+from xdlc.quant.op_specs import reroute, rule_of, single_name, uses_of
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.plan import GraphPlan, Plan
@@ -46,6 +46,7 @@ from xdlc.quant.ranges import Decision, QuantType, Use, to_quantized
 from xdlc.quant.udo import UdoConstraints
 from xdlc.quant.weights_only import quantize_weights
 from xdlc.quant.widening.weight_halves import split
+from xdlc.runtime.steps import accumulators
 
 
 def inner_graphs(model: Model, options: QuantOptions, udos: UdoConstraints) -> tuple[GraphPlan, ...]:
@@ -82,8 +83,6 @@ def inner_graphs(model: Model, options: QuantOptions, udos: UdoConstraints) -> t
 
 def _accumulations(op: Op, cond: Graph, body: Graph) -> list[Op]:
     """Return the ops that only append to a value that grows in each iteration."""
-    from xdlc.runtime.steps import accumulators
-
     results = [body.outputs[index].producer for index in accumulators(cond, body, Loop.of(op, body))]
     return [result for result in results if result is not None]
 
@@ -95,14 +94,13 @@ def _add_borders(graph: Graph, growing: set[Op]) -> list[Op]:
     """
     borders = []
     for source in list(graph.inputs):
-        readers = [op for op in graph.consumers(source) if op not in growing]
+        readers = [(op, index) for op, index in uses_of(graph, source) if op not in growing]
         if not source.dtype.is_float or not readers:
             continue
         inside = _like(graph, source, f"{source.name}_inside")
         op = _border(graph, source, inside)
         graph.insert_before(graph.ops[0], op)
-        for reader in readers:
-            graph.set_inputs(reader, [inside if tensor is source else tensor for tensor in reader.inputs])
+        reroute(graph, readers, inside)
         borders.append(op)
     for result in dict.fromkeys(graph.outputs):
         producer = result.producer
@@ -151,7 +149,6 @@ def store(plan: Plan, means: Mapping[Tensor, Array], *, convolves: bool = True) 
     """Store the tensors of a model as decided; return notes.
 
     Args:
-        plan: The plan, decided; its model is changed.
         means: Means of activations; biases of layers that read others stay as they are.
         convolves: Whether products with blocks become convolutions, as HTP needs them.
     """
@@ -302,7 +299,7 @@ def _enter(graph: Graph, placement: Placement, tensor: Tensor, form: QuantType, 
     graph.insert_after(
         producer, make_op(graph, "Quantize", [tensor], [stored], name=f"{name}_op", origin=origin)
     )
-    _reroute(graph, readers, stored)
+    reroute(graph, readers, stored)
 
 
 def _leave(graph: Graph, placement: Placement, tensor: Tensor) -> None:
@@ -317,7 +314,7 @@ def _leave(graph: Graph, placement: Placement, tensor: Tensor) -> None:
     nodes = tensor.producer.origin.nodes if tensor.producer is not None else first.origin.nodes
     op = make_op(graph, "Dequantize", [tensor], [real], name=f"{name}_op", origin=Origin(nodes, reason))
     insert_beside(graph, tensor, op)
-    _reroute(graph, readers, real)
+    reroute(graph, readers, real)
 
 
 def _convert(graph: Graph, tensor: Tensor, decision: Decision, dtype: DType, readers: list[Use]) -> None:
@@ -332,12 +329,7 @@ def _convert(graph: Graph, tensor: Tensor, decision: Decision, dtype: DType, rea
     origin = Origin(nodes, f"{first.name!r} {does}")
     op = make_op(graph, "Convert", [tensor], [converted], name=f"{name}_op", origin=origin)
     insert_beside(graph, tensor, op)
-    _reroute(graph, readers, converted)
-
-
-def _reroute(graph: Graph, readers: list[Use], new: Tensor) -> None:
-    for op, place in readers:
-        graph.set_inputs(op, [new if index == place else tensor for index, tensor in enumerate(op.inputs)])
+    reroute(graph, readers, converted)
 
 
 def _store(graph: Graph, tensor: Tensor, uses: dict[Use, QuantType]) -> None:
@@ -345,13 +337,7 @@ def _store(graph: Graph, tensor: Tensor, uses: dict[Use, QuantType]) -> None:
     forms: dict[QuantType, list[Use]] = {}
     for use, form in uses.items():
         forms.setdefault(form, []).append(use)
-    readers = [
-        (op, index)
-        for op in graph.consumers(tensor)
-        for index, read in enumerate(op.inputs)
-        if read is tensor
-    ]
-    stays = any(use not in uses for use in readers)
+    stays = any(use not in uses for use in uses_of(graph, tensor))
     stored_forms = list(forms)
     for form in stored_forms if stays else stored_forms[1:]:
         twin = Tensor(
@@ -360,9 +346,7 @@ def _store(graph: Graph, tensor: Tensor, uses: dict[Use, QuantType]) -> None:
         twin.data = tensor.data
         graph.add_tensor(twin)
         _quantize(twin, *form)
-        for op, position in forms[form]:
-            inputs = [twin if index == position else read for index, read in enumerate(op.inputs)]
-            graph.set_inputs(op, inputs)
+        reroute(graph, forms[form], twin)
     if not stays:
         _quantize(tensor, *stored_forms[0])
 
@@ -384,9 +368,8 @@ def convert_moves(graph: Graph, placement: Placement) -> None:
     No backend rounds anew while it moves values.
     """
     for op in placement.fixed:
-        rule = rule_of(op)
-        source = op.inputs[0] if op.inputs else None
-        if rule is None or not rule.selects or source is None or not source.dtype.is_fixed:
+        source = op.inputs[0] if rule_of(op).selects else None
+        if source is None or not source.dtype.is_fixed:
             continue
         for index, result in enumerate(op.outputs):
             if result.dtype.is_fixed and (result.dtype, result.encoding) != (source.dtype, source.encoding):

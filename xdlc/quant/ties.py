@@ -69,11 +69,7 @@ def find_ties(model: Model, options: QuantOptions) -> tuple[Tie, ...]:
 
 
 def _check(graph: Graph, names: Sequence[str]) -> None:
-    """Check the names of a tie of the user's.
-
-    Raises:
-        UsageError: If one does not name an activation of float values, or two have unlike encodings.
-    """
+    """Check the names of a tie of the user's."""
     where = spell("tie")
     if isinstance(names, str) or len(set(names)) < 2:
         raise UsageError(
@@ -137,11 +133,7 @@ def _joined(ties: Iterable[Tie], new: Tie) -> list[Tie]:
 
 
 def _completed(graph: Graph, tie: Tie, bits_of: Mapping[str, int | None]) -> Tie:
-    """Return a tie with its bits, and with what gathers its values.
-
-    Raises:
-        UsageError: If two of its inputs have different bits, or an encoding has others than an option.
-    """
+    """Return a tie with its bits, and with what gathers its values."""
     members = [graph.tensors[name] for name in tie.names]
     asked = {name: bits for name in tie.names if (bits := bits_of.get(name)) is not None}
     stated = {tensor.name: bits for tensor in members if (bits := given_bits(tensor)) is not None}
@@ -172,7 +164,7 @@ def carriers(graph: Graph, tied: Iterable[Tensor]) -> list[tuple[Op, list[Tensor
         tensor = waiting.pop()
         for op in graph.consumers(tensor):
             rule = rule_of(op)
-            if rule is None or op in gathering:
+            if op in gathering:
                 continue
             if rule.selects and op.inputs[0] is tensor:
                 waiting += op.outputs
@@ -188,8 +180,9 @@ def carriers(graph: Graph, tied: Iterable[Tensor]) -> list[tuple[Op, list[Tensor
 def root_of(tensor: Tensor) -> Tensor:
     """Return the tensor whose values ops have moved to a tensor."""
     while tensor.producer is not None:
-        rule, source = rule_of(tensor.producer), tensor.producer.inputs[0] if tensor.producer.inputs else None
-        if rule is None or not rule.selects or source is None or rule.fills:
+        rule = rule_of(tensor.producer)
+        source = tensor.producer.inputs[0] if rule.selects and not rule.fills else None
+        if source is None:
             break
         tensor = source
     return tensor
@@ -204,8 +197,10 @@ def part_results(graph: Graph, ties: Iterable[Tie], precision: Precision) -> Non
     for tie in ties:
         for tensor in (graph.tensors[name] for name in tie.names if tie.bits is not None):
             op = tensor.producer
-            rule = rule_of(op) if op is not None else None
-            if op is None or rule is None or rule.selects or rule.gathers or given_bits(tensor) is not None:
+            rule = rule_of(op)
+            if op is None or not rule.activation_bits or rule.selects or rule.gathers:
+                continue
+            if given_bits(tensor) is not None:
                 continue
             if precision.act_bits_of(op) == tie.bits == max(ACT_BITS):
                 continue
@@ -242,9 +237,6 @@ def _unlike(text: str) -> UsageError:
 
 def tie_notes(graph: Graph, ties: Iterable[Tie]) -> Iterator[str]:
     """Yield a note on default ties, and warnings of ties with unlike encodings.
-
-    Args:
-        graph: The graph, quantized.
 
     Raises:
         UsageError: If tensors that the user tied have unlike encodings.

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from xdlc.compare.figures import Noise, percent, sqnr
 from xdlc.ir.data import Array
 from xdlc.options.quantizing import OutputKind
@@ -75,13 +77,11 @@ class Verdict:
     Attributes:
         kept: Share of the float task that is kept, 0 to 1: the worst of its measures.
         at_most: The most that may be kept, since few samples were measured; ``kept`` where that is no matter.
-        words: The measures in words.
         doubt: Why the samples are too few to judge by; empty: they are enough.
         place: The part of the output that keeps least; empty: the whole.
         equal: Share of equal labels, or of rows with the same largest element; None: neither counts.
         rows: How many labels or rows that share is of.
         kind: What it was taken for.
-        output: Its name.
     """
 
     kept: float
@@ -96,7 +96,6 @@ class Verdict:
 
     @property
     def is_useless(self) -> bool:
-        """Whether the output is likely useless."""
         return self.at_most < USELESS
 
     @property
@@ -132,8 +131,6 @@ def verdict_of(kind: OutputKind, pairs: Pairs, threshold: float, *, is_certain: 
         is_certain: Whether they are of that kind for sure.  If classes are not, and all samples have one
             label, the noise of the values counts too.
     """
-    import numpy as np
-
     pairs = [pair for pair in pairs if any(array.size for array in pair)]
     are_finite = [np.isfinite(exact) for exact, _ in pairs]
     if not all(are.all() for are in are_finite):  # masks
@@ -177,8 +174,6 @@ def _share(agreed: float, total: float) -> tuple[float, float]:
 
 
 def _of_labels(pairs: Pairs, threshold: float) -> Verdict:
-    import numpy as np
-
     del threshold
     labels = [(exact, rounded, exact == rounded) for exact, rounded in pairs if exact.shape == rounded.shape]
     if len(labels) < len(pairs):
@@ -190,8 +185,6 @@ def _of_labels(pairs: Pairs, threshold: float) -> Verdict:
 
 def _of_classes(pairs: Pairs, threshold: float) -> Verdict:
     """Measure agreement of the largest class; one nearly as large in float counts."""
-    import numpy as np
-
     del threshold
     labels, equal, total = [], 0, 0
     for exact, rounded in pairs:
@@ -208,8 +201,6 @@ def _of_classes(pairs: Pairs, threshold: float) -> Verdict:
 
 def _agreement(labels: Sequence[tuple[Array, Array, Array]], words: str) -> Verdict:
     """Measure agreement of labels; of the rarer ones if one label is the majority."""
-    import numpy as np
-
     rows = max(same.size for _, _, same in labels)
     values, counts = np.unique(np.concatenate([first.ravel() for first, _, _ in labels]), return_counts=True)
     common = values[counts.argmax()] if rows > 1 and counts.max() > counts.sum() / 2 else None
@@ -245,8 +236,6 @@ def _of_shares(shares: Sequence[float], words: str) -> Verdict:
 
 def _of_map(pairs: Pairs, threshold: float) -> Verdict:
     """Measure the IoU of the areas above the threshold."""
-    import numpy as np
-
     shares = []
     for exact, rounded in pairs:
         first, second = exact > threshold, rounded > threshold
@@ -263,8 +252,6 @@ def _of_scores(pairs: Pairs, threshold: float) -> Verdict:
 
     A sample without any is right if it stays without.
     """
-    import numpy as np
-
     near = NEAR if threshold else NEAR_LOGIT
     agreed = total = real = false = lost = 0
     for exact, rounded in pairs:
@@ -284,8 +271,6 @@ def _of_scores(pairs: Pairs, threshold: float) -> Verdict:
 
 def _doubtful(pairs: Pairs, doubt: str) -> Verdict:
     """Measure the values themselves where no score is above the threshold."""
-    import numpy as np
-
     peak = max((float(np.abs(exact).max(initial=0.0)) for exact, _ in pairs), default=0.0)
     worst_error = max(
         (float(np.abs(rounded - exact).max(initial=0.0)) for exact, rounded in pairs), default=0.0
@@ -297,8 +282,6 @@ def _doubtful(pairs: Pairs, doubt: str) -> Verdict:
 
 def _of_coordinates(pairs: Pairs, threshold: float) -> Verdict:
     """Measure the share of coordinates whose error is small relative to their spread."""
-    import numpy as np
-
     del threshold
     if len({array.shape for array, _ in pairs}) != 1:
         return _of_signal(pairs, 0.0)
@@ -330,8 +313,6 @@ def _rows_of(stacked: Array) -> int:
 
 def _of_embedding(pairs: Pairs, threshold: float) -> Verdict:
     """Measure cosine similarity; subtract the mean if there are enough samples."""
-    import numpy as np
-
     del threshold
     length = pairs[0][0].shape[-1]
     exact = np.concatenate([np.asarray(array, np.float64).reshape(-1, length) for array, _ in pairs])
@@ -362,16 +343,12 @@ def _of_embedding(pairs: Pairs, threshold: float) -> Verdict:
 
 def _units(vectors: Array) -> Array:
     """Return vectors of length 1; zero vectors are unchanged."""
-    import numpy as np
-
     norms = np.sqrt(np.square(vectors).sum(axis=-1, keepdims=True))
     return np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0.0)
 
 
 def _cosines(exact: Array, rounded: Array) -> Array:
     """Return the cosines of vectors; 1 of two that are zero."""
-    import numpy as np
-
     squares = np.square(exact).sum(axis=-1), np.square(rounded).sum(axis=-1)
     norms = np.sqrt(squares[0] * squares[1])
     alike = np.where(squares[0] == squares[1], 1.0, 0.0)
@@ -392,8 +369,6 @@ def _of_signal(pairs: Pairs, threshold: float) -> Verdict:
 
 def _small_channels(pairs: Pairs) -> list[int]:
     """Return the channels with small values, whose loss others would hide."""
-    import numpy as np
-
     count = pairs[0][0].shape[-1]
     are_alike = all(exact.size > count == exact.shape[-1] for exact, _ in pairs)
     if not are_alike or not 2 <= count <= MOST_CHANNELS:
@@ -407,8 +382,6 @@ def _small_channels(pairs: Pairs) -> list[int]:
 
 def _of_variance(pairs: Pairs) -> Verdict:
     """Measure the kept share of the variance; a constant has none."""
-    import numpy as np
-
     noise, count = Noise(), 0
     total: Array | float = 0.0
     for exact, rounded in pairs:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from xdlc.errors import ModelError
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Encoding, Op, ScaleOffset, Tensor
 from xdlc.ir.data import Array
@@ -38,7 +40,6 @@ class Channels:
     """Range of static data, and magnitudes by channel.
 
     Attributes:
-        whole: Range of all elements.
         largest: Largest magnitude of each channel, float64; one element for a whole tensor.
     """
 
@@ -55,8 +56,6 @@ def channel_ranges(tensor: Tensor, axis: int | None) -> Channels:
     Raises:
         ModelError: If the data hold NaN or infinite values.
     """
-    import numpy as np
-
     if tensor.data is None:
         raise ValueError(f"tensor {tensor.name!r} is not static")
     array = tensor.numpy()
@@ -130,8 +129,6 @@ def channel_scales(tensor: Tensor, axis: int | None, steps: Steps, fit: Fit) -> 
     """
     if tensor.data is None:
         raise ValueError(f"tensor {tensor.name!r} is not static")
-    import numpy as np
-
     array = tensor.numpy()
     rows = array.reshape(1, -1) if axis is None else np.moveaxis(array, axis, 0)
     found = row_scales(rows, tensor, steps, fit)
@@ -150,8 +147,6 @@ def row_scales(rows: Array, tensor: Tensor, steps: Steps, fit: Fit) -> Array:
     Raises:
         ModelError: If there are NaN or infinite values among them.
     """
-    import numpy as np
-
     count = max(1, _CHUNK * len(rows) // max(rows.size, 1))
     scales = [np.zeros(len(rows) if not rows.size else 0)]
     for at in range(0, len(rows) if rows.size else 0, count):
@@ -175,8 +170,6 @@ def weight_encoding(
         floor: Smallest scale of each output channel, so that a bias in steps of input scale times
             weight scale stays within 32 bits.
     """
-    import numpy as np
-
     chosen = np.maximum(np.where(scales > 0, scales, scales.max(initial=0.0)), MIN_SCALE)
     if floor is not None:
         # One scale for several channels has to serve the largest bias.
@@ -195,7 +188,6 @@ def bias_encoding(
     Where there are no such scales the bias has its own range.
 
     Args:
-        values: Range of the bias.
         size: Number of its elements.
         weight: Encoding of input 1, or None.
     """
@@ -218,8 +210,6 @@ def clipped_biases(values: Channels, encoding: ScaleOffset | AxisScaleOffset) ->
         values: Range of the bias, per channel or of the whole.
         encoding: What ``bias_encoding`` made of it.
     """
-    import numpy as np
-
     scales = encoding.scale if isinstance(encoding, ScaleOffset) else np.asarray(encoding.scales)
     # Less than a millionth beyond is the rounding of the scale to float32.
     return int((values.largest / scales > 2.0**31 * (1 + 1e-6)).sum())
@@ -246,7 +236,6 @@ def block_scales(op: Op, weight: Tensor, size: int, steps: Steps, fit: Fit) -> A
 
     Args:
         op: An op for which ``why_no_blocks`` has no reason.
-        weight: Its weight.
         steps: The integers that weights are stored as.
 
     Raises:
@@ -269,8 +258,6 @@ def block_encoding(scales: Array, weight: Tensor, size: int, bits: int) -> Block
         scales: What ``block_scales`` found.
         bits: 2, 4, 8 or 16; fewer than eight are marked.
     """
-    import numpy as np
-
     steps = _without_zeros(scales).astype(np.float32)
     with np.errstate(over="ignore"):
         half = steps.astype(np.float16).astype(np.float32)
@@ -292,8 +279,6 @@ def lpbq_encoding(scales: Array, weight: Tensor, *, clips: bool, floor: Array | 
         clips: Whether the range method that found them clips.
         floor: Smallest scale of each output channel, so that a bias stays within 32 bits.
     """
-    import numpy as np
-
     block_scales = _without_zeros(scales)
     channels = block_scales.max(axis=1) / _TOP
     if floor is not None:
@@ -314,8 +299,6 @@ def lpbq_encoding(scales: Array, weight: Tensor, *, clips: bool, floor: Array | 
 
 def _without_zeros(scales: Array) -> Array:
     """Return scales in which blocks of zeros have that of the largest block."""
-    import numpy as np
-
     return np.maximum(np.where(scales > 0, scales, scales.max(initial=0.0)), MIN_SCALE)
 
 
@@ -343,8 +326,6 @@ class WeightFit:
         """Return a range method that also counts the values that it clips."""
 
         def counted(rows: Array, steps: Steps) -> Array:
-            import numpy as np
-
             scales = fit(rows, steps)
             each = np.maximum(scales, MIN_SCALE)
             ends = np.maximum(rows.max(axis=1) / steps.high, rows.min(axis=1) / steps.low) / each

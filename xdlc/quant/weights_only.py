@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from xdlc.errors import UsageError
 from xdlc.ir import (
     ArrayData,
@@ -23,7 +25,7 @@ from xdlc.ir.dtype import FLOAT32, SFIXED4, SFIXED8
 from xdlc.ir.encoding import integers
 from xdlc.opdefs.traits import traits
 from xdlc.options import spell
-from xdlc.passes._fixed_point_rules import weight_axes
+from xdlc.passes._fixed_point_plan import weight_axes
 from xdlc.passes.stored_weights import WORD
 from xdlc.quant.float_types import matmul_to_fully_connected
 from xdlc.quant.op_specs import listed, weight_of
@@ -63,8 +65,6 @@ def block_quantized(
         UsageError: If the blocks do not divide the channels.
         ModelError: If there are NaN or infinite values.
     """
-    import numpy as np
-
     units, features = data.shape
     if block < 1 or features % block:
         raise UsageError(
@@ -93,8 +93,6 @@ def block_quantized(
 
 def _integers(data: TensorData, encoding: AxisScaleOffset | BlockScaleOffset, steps: Steps) -> TensorData:
     """Return integers of rows that have a number of scales each."""
-    import numpy as np
-
     units = data.shape[0]
     by_row = (np.asarray(numbers, np.float32) for numbers in (encoding.scales, encoding.offsets))
     scales, offsets = (ArrayData(numbers.reshape(units, -1)) for numbers in by_row)
@@ -112,7 +110,6 @@ def quantize_weights(model: Model, precision: Precision, options: QuantOptions) 
     """Store the weights of float products as integers; return notes.
 
     Args:
-        model: The model, whose graphs are changed.
         precision: Bits of the weights of its main graph.
     """
     notes: list[str] = []

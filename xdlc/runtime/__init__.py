@@ -9,26 +9,5 @@ the user has set it otherwise.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
-
-from xdlc.lazy import names_of
-
-if TYPE_CHECKING:
-    from xdlc.runtime.cpu import CpuSession as CpuSession
-    from xdlc.runtime.lower import Lowered as Lowered
-    from xdlc.runtime.ops import known_types as known_types
-    from xdlc.runtime.ops import lowering as lowering
 
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-
-__all__ = ["CpuSession", "Lowered", "known_types", "lowering"]
-
-_HOMES = {
-    "CpuSession": ".cpu",
-    "Lowered": ".lower",
-    "known_types": ".ops",
-    "lowering": ".ops",
-}
-
-
-__getattr__ = names_of(__name__, _HOMES)

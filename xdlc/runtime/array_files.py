@@ -15,6 +15,8 @@ from pathlib import Path
 from shlex import quote
 from typing import IO, Any, NamedTuple
 
+import numpy as np
+
 from xdlc.errors import StorageError, UsageError
 from xdlc.ir import Tensor
 from xdlc.ir.files import open_file
@@ -161,9 +163,7 @@ def size_problem(path: object, size: int, unit: int, tensor: Tensor, kind: str) 
     """Return the problem of a raw file's size and its fix.
 
     Args:
-        size: Its bytes.
         unit: Bytes of the input if all dynamic dimensions are 1.
-        kind: Data type of the file.
     """
     title = f"{path} has {size} bytes, but input {tensor.name!r}"
     if len(tensor.dynamic_axes) > 1:
@@ -197,15 +197,12 @@ def read_header(file: IO[bytes], where: str) -> Header:
     """Read the header of an array from a file, and leave the file at the first value.
 
     Args:
-        file: At its start.
         where: The file, and the array in it, for errors.
 
     Raises:
         StorageError: If there is no header, or one of another form.
         OSError: What reading the file raises.
     """
-    import numpy as np
-
     start = file.read(8)
     width = {b"\1\0": 2, b"\2\0": 4, b"\3\0": 4}.get(start[6:])
     if start[:6] != _MAGIC or width is None:
@@ -246,8 +243,6 @@ def load(path: Path) -> Array:
     Raises:
         StorageError: If the file cannot be read, or is shorter than its header has it.
     """
-    import numpy as np
-
     where = os.fspath(path)
     try:
         with open_file(path) as file:

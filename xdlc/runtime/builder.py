@@ -15,9 +15,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy
+
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir import AxisScaleOffset, Graph, Op, Tensor, TensorData
 from xdlc.ir.dtype import FLOAT16
+from xdlc.ir.names import place_of
 from xdlc.ir.quantization import encoding_of, float_data, unpacked
 from xdlc.opdefs.model import OpDef
 from xdlc.runtime import qdq
@@ -30,7 +33,6 @@ class Builder(OnnxEmitter):
     """Collects the ONNX nodes of lowered ops, and the values of their tensors.
 
     Args:
-        graph: The graph to lower.
         quantized: Whether fixed-point tensors are rounded to their encodings.
         native: Whether values between ops keep the types that the graph states, float16 while they are
             computed too; ops read integers in the type that they are computed in.
@@ -244,8 +246,6 @@ class Builder(OnnxEmitter):
         """Make ``value`` the value of ``tensor``, rounded if the graph is quantized.
 
         Args:
-            tensor: An output of the op.
-            value: ONNX value of float values.
             perm: Axis order that the value is in, as for :meth:`read`.
             dtype: Numpy dtype of the value; default: the one ``tensor`` is computed in.
 
@@ -276,8 +276,6 @@ class Builder(OnnxEmitter):
 
     def rounded(self, value: str, tensor: Tensor) -> str:
         """Return a computed value in the plain type of ``tensor``; float16 saturates."""
-        import numpy
-
         if self.halves and tensor.dtype.name == "float16":
             largest = numpy.array(numpy.finfo(numpy.float16).max, self.dtype(tensor))
             value = self.node("Clip", [value, self.constant(-largest), self.constant(largest)])
@@ -326,8 +324,6 @@ class Builder(OnnxEmitter):
         a Transpose costs nothing until somebody reads the other order.
 
         Args:
-            tensor: An output of the op.
-            source: The op's input.
             perm: Axis i of ``tensor`` is axis ``perm[i]`` of ``source``.
         """
         same = tensor.dtype is source.dtype and tensor.encoding == source.encoding
@@ -357,9 +353,5 @@ class Builder(OnnxEmitter):
 
     def unsupported(self, problem: str, fix: str | None = None) -> UnsupportedOp:
         """Return the error for a part of the current op that cannot be lowered."""
-        return UnsupportedOp(problem, where=describe(self.graph, self.op), fix=fix)
-
-
-def describe(graph: Graph, op: Op | None) -> str:
-    """Return the place of an op for an error message."""
-    return f"graph {graph.name!r}" + (f": op {op.name!r} ({op.type})" if op else "")
+        place = f"graph {self.graph.name!r}" if self.op is None else place_of(self.op)
+        return UnsupportedOp(problem, where=place, fix=fix)

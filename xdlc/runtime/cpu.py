@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy
+
 from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Encoding, Graph, Model, ScaleOffset, Tensor
 from xdlc.ir.graph import is_udo
@@ -130,7 +132,6 @@ def result(tensor: Tensor | None, array: Array, *, native: bool) -> Array:
 
     Args:
         tensor: The tensor of a value of the engine; None for a value that is not a tensor of the graph.
-        array: The value.
         native: Give fixed-point numbers as quantized values.
     """
     if tensor is None:
@@ -177,8 +178,6 @@ def array_of(value: Any) -> Array:
     Raises:
         UsageError: If lists differ in length.
     """
-    import numpy
-
     try:
         return numpy.asarray(value)
     except ValueError as error:
@@ -196,8 +195,6 @@ def feed(tensor: Tensor, value: Array) -> Array:
     Raises:
         UsageError: If shape or type do not fit, or integers do not survive the conversion.
     """
-    import numpy
-
     array = array_of(value)
     check_shape(tensor, array.shape)
     if tensor.dtype.is_fixed and array.dtype == tensor.dtype.numpy and tensor.encoding is not None:
@@ -267,8 +264,6 @@ class AdjustableSession:
             by_name: By tensor name; those of unsigned 16-bit tensors may use fewer ``bits``, from zero on.
                 Tensors that are not in it keep the encoding that they have in the graph.
         """
-        import numpy
-
         fed = {}
         for tensor, (scale, zero, upper) in self._lowered.adjusted.items():
             encoding = by_name.get(tensor.name, tensor.encoding)

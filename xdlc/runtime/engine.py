@@ -6,9 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy
+
 from xdlc.errors import BackendError
 from xdlc.ir import MappedData
-from xdlc.runtime.builder import describe
+from xdlc.ir.names import place_of
 
 if TYPE_CHECKING:
     from xdlc.runtime.lower import Lowered
@@ -21,8 +23,6 @@ class Engine:
     """An onnxruntime session of a lowered graph.
 
     Args:
-        lowered: The graph.
-        threads: Threads of one op; default: one per core.
         spins: Whether idle threads wait busily, which is faster unless many sessions take turns.
         profiler: Collects the times of nodes.
 
@@ -85,7 +85,6 @@ class Engine:
 
         Args:
             values: An array for each input by tensor name, as ``Lowered`` has them; others are ignored.
-            options: ``onnxruntime.RunOptions``.
 
         Raises:
             BackendError: If onnxruntime fails.
@@ -106,7 +105,7 @@ class Engine:
         text = " ".join(str(error).split())
         names = re.findall(r"Name:'([^']+)'|[Nn]ode ?\(([^)]+)\)|[Nn]ode '([^']+)'", text)
         ops = [op for found in names for name in found if (op := self.lowered.op_of(name)) is not None]
-        place = describe(self.lowered.graph, ops[0] if ops else None)
+        place = place_of(ops[0]) if ops else f"graph {self.lowered.graph.name!r}"
         return BackendError(f"{problem}: {text[:600]}", where=place)
 
 
@@ -123,12 +122,7 @@ def open_session(
     """Return an ``InferenceSession`` without fast approximations.
 
     Args:
-        proto: A serialized ``ModelProto``.
-        names: Names of initializers that ``values`` hold.
-        values: ``OrtValue`` of each.
         level: What ``ORT_ENABLE_`` is put before, or ``DISABLE_ALL``: optimizations of the graph.
-        threads: Threads of one op; default: one per core.
-        spins: Whether idle threads wait busily.
         arena: Whether the session keeps memory that it has used for later.
         profile: What the name of a file with the times of nodes begins with; default: no file.
 
@@ -197,6 +191,4 @@ def give_back() -> None:
 
 def contiguous(array: Array) -> Array:
     """Return the array in row-major order and aligned, which onnxruntime needs."""
-    import numpy
-
     return numpy.require(array, requirements=["C", "A"])

@@ -8,6 +8,8 @@ its own.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 MICROSOFT, ML = "com.microsoft", "ai.onnx.ml"
 DOMAIN = "onnx_domain"
 """String parameter that names the operator's domain."""
@@ -69,6 +71,7 @@ _KERNELS = {
 HOST_KERNELS = {domain: frozenset(names.split()) for domain, names in _KERNELS.items()}
 
 
+@lru_cache(maxsize=512)
 def opset_of(type: str, domain: str = "") -> int:
     """Return the version of its domain in which a host-only op is written."""
     if domain == ML and type == "TreeEnsemble":

@@ -88,7 +88,6 @@ class Bond:
     """Two ops that one section has to compute.
 
     Attributes:
-        producer: The first.
         reader: What reads its result.
         unrounded: Whether it reads more than the result's quantized values.
         shaping: Whether it decides how the result is rounded.
@@ -105,7 +104,6 @@ class Partition:
     """A partition of a graph as a separate graph with the same results.
 
     Attributes:
-        ops: The ops, in order.
         graph: Copies of them and of those lent by other partitions.
         lent: Ops of other partitions that it computes too.
         readers: Ops of other partitions that its graph has because they decide the rounding of their inputs;

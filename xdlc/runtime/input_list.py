@@ -32,6 +32,8 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from xdlc.errors import StorageError, UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph, Tensor
 from xdlc.ir.files import open_file, read_bytes
@@ -56,8 +58,6 @@ class InputFile:
     """One checked file.
 
     Attributes:
-        path: Where it is.
-        tensor: The input that it is for.
         native: Whether a raw file holds the tensor's stored type instead of float32.
         shape: The tensor's, with dynamic dimensions from the file, or that of a single item of the batch.
     """
@@ -73,8 +73,6 @@ class InputFile:
         Raises:
             StorageError: If the file has gone or become shorter since it was checked.
         """
-        import numpy as np
-
         tensor, real = self.tensor, np.dtype("<f4")
         stored = tensor.dtype.numpy
         try:
@@ -118,8 +116,6 @@ class Inference:
 
     def feeds(self) -> dict[str, Array]:
         """Return the input arrays by name."""
-        import numpy as np
-
         if self.batch is None:
             return {name: file.read() for name, file in self.lines[0].items()}
         feeds = {}
@@ -170,7 +166,6 @@ def lists_of(lists: Path, graphs: Sequence[str]) -> dict[str, Path]:
     Args:
         lists: A list for the first graph; or several with commas between them, one for each graph in order,
             where ``__`` omits a graph.
-        graphs: Names of the graphs.
 
     Raises:
         UsageError: If there are more lists than graphs, or none, or there is no graph.
@@ -420,8 +415,6 @@ def _shape(size: int, tensor: Tensor, native: bool) -> array_files.Shape | None:
 
 def _holds_stored(path: Path, size: int, tensor: Tensor) -> bool:
     """Return whether a raw file contains integers or bools instead of float32."""
-    import numpy as np
-
     if _shape(size, tensor, native=False) is None:
         return True
     if _shape(size, tensor, native=True) is None or tensor.dtype.bits < _WORD:

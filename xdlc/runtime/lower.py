@@ -8,21 +8,24 @@ from typing import Any
 
 from xdlc.errors import (
     ModelError,
-    ProblemList,
     UnsupportedOp,
     UsageError,
     XdlcError,
+    each_problem,
     nearest_names,
     raise_all,
 )
 from xdlc.ir import NATIVE_PACKAGE, DType, Graph, Op, Tensor, TensorData
 from xdlc.ir.dtype import FLOAT32
 from xdlc.ir.graph import is_udo
-from xdlc.opdefs import OpDef, verify_op, verify_shapes
+from xdlc.ir.names import place_of
 from xdlc.opdefs.control_flow import called, has_open_rank, reachable
 from xdlc.opdefs.control_flow_rules import verify_control_flow
+from xdlc.opdefs.model import OpDef
+from xdlc.opdefs.shapes.base import verify_shapes
+from xdlc.opdefs.verify import verify_op
 from xdlc.runtime import qdq
-from xdlc.runtime.builder import Builder, describe
+from xdlc.runtime.builder import Builder
 from xdlc.runtime.ops import Lowering, find, known_types
 
 IR_VERSION = 10
@@ -33,7 +36,6 @@ class Lowered:
     """A graph as ONNX, open for more nodes.
 
     Attributes:
-        graph: The graph it comes from.
         inputs: ONNX input name by name of the graph's input.
         outputs: ONNX output name by name of the tensor; the graph's outputs first, extra ones after.
     """
@@ -153,8 +155,6 @@ class Lowered:
 
         Args:
             name: Key of the result; must be free.
-            value: ONNX value name.
-            dtype: Its type.
             shape: Its shape, None for unknown dimensions; default: unknown.
 
         Raises:
@@ -291,7 +291,7 @@ def lower_ops(graph: Graph, b: Builder) -> None:
     for op in graph.ops:
         problem = _lower_op(graph, op, b)
         if problem is not None:
-            problems += problem.problems if isinstance(problem, ProblemList) else (problem,)
+            problems += each_problem(problem)
             b.invalidate(op)
     b.op = None
     raise_all(problems)
@@ -341,7 +341,7 @@ def _lower_op(graph: Graph, op: Op, b: Builder) -> XdlcError | None:
         known = [name for package, name in known_types() if package == op.package]
         return UnsupportedOp(
             f"package {op.package!r} has no host implementation of {op.type}",
-            where=describe(graph, op),
+            where=place_of(op),
             fix=nearest_names(op.type, known)
             or "run it with a user-defined kernel, or cut the graph before it",
         )
@@ -349,7 +349,7 @@ def _lower_op(graph: Graph, op: Op, b: Builder) -> XdlcError | None:
         if tensor is not None and not tensor.is_static and not b.orders(tensor):
             return ModelError(
                 f"the op reads {tensor.name!r} before another op writes this tensor",
-                where=describe(graph, op),
+                where=place_of(op),
             )
     try:
         if b.quantized:
@@ -359,7 +359,7 @@ def _lower_op(graph: Graph, op: Op, b: Builder) -> XdlcError | None:
         function(op, b)
     except XdlcError as error:
         if error.where is None or error.where.startswith("tensor "):
-            place = describe(graph, op)
+            place = place_of(op)
             error.where = f"{place}: {error.where}" if error.where else place
         return error
     except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
@@ -381,6 +381,6 @@ def _misfit(graph: Graph, op: Op, error: Exception) -> ModelError:
     violations = verify_op(op) if op.package == NATIVE_PACKAGE else []
     return ModelError(
         "; ".join(violations) or f"the inputs and parameters of the op do not fit together ({error})",
-        where=describe(graph, op),
+        where=place_of(op),
         fix="convert the source model again with xdlc",
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy
+
 from xdlc.errors import ModelError
 from xdlc.ir import ArrayData, DType, Op, TensorData, packed
 from xdlc.ir.names import FreeNames
@@ -23,8 +25,6 @@ def compute_dtype(dtype: DType) -> Any:
     Raises:
         ModelError: For strings and the undefined type.
     """
-    import numpy
-
     if dtype.kind == "bool":
         return numpy.dtype(numpy.bool_)
     if dtype.kind in ("string", "undefined"):
@@ -45,7 +45,6 @@ class OnnxEmitter:
 
     Attributes:
         op: The op that nodes are appended for; None before the first.
-        nodes: The nodes so far.
         constants: The initializers so far, of the outermost graph.
         initializers: Data of those that stay outside of the protobuf, by name.
         node_ops: The op of each node, by the node's name.
@@ -54,7 +53,6 @@ class OnnxEmitter:
     Args:
         outer: What emits the graph around this one; names are unique across both, and constants go to the
             outermost graph, which all inside can read.
-        nodes: Where nodes go, which then belong to the present op of ``outer``; default: a list of their own.
     """
 
     def __init__(self, outer: OnnxEmitter | None = None, nodes: list[Any] | None = None) -> None:
@@ -107,10 +105,8 @@ class OnnxEmitter:
         """Append an ONNX node; return the names of its outputs.
 
         Args:
-            type: ONNX operator.
             inputs: Names of values; an empty one leaves an input out.
             count: Number of outputs, or for each whether it is wanted; others get the name ``""``.
-            domain: Operator domain.
             attrs: Attributes; those that are None are omitted.
         """
         from onnx import helper
@@ -132,8 +128,6 @@ class OnnxEmitter:
 
     def constant(self, value: Any, dtype: Any = None) -> str:
         """Return the name of an initializer for ``value``; equal small ones are shared."""
-        import numpy
-
         array = numpy.asarray(value, dtype)
         key = (array.dtype.name, array.shape, array.tobytes() if array.nbytes <= EMBED_LIMIT else b"")
         if array.nbytes > EMBED_LIMIT:
@@ -144,13 +138,10 @@ class OnnxEmitter:
 
     def ints(self, *values: int) -> str:
         """Return a constant int64 vector: shapes, axes, pads."""
-        import numpy
-
         return self.constant(numpy.asarray(values, numpy.int64))
 
     def initializer(self, hint: str, data: TensorData) -> str:
         """Return the name of an initializer for ``data``, similar to ``hint``."""
-        import numpy
         from onnx import TensorProto, helper, numpy_helper
 
         name = self.name(hint)
@@ -176,7 +167,6 @@ class OnnxEmitter:
 
     def cast(self, value: str, dtype: Any) -> str:
         """Return ``value`` converted to a numpy dtype."""
-        import numpy
         from onnx import helper
 
         return self.node("Cast", [value], to=helper.np_dtype_to_tensor_dtype(numpy.dtype(dtype)))

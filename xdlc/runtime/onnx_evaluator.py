@@ -21,6 +21,8 @@ from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, FileFinder
 from typing import TYPE_CHECKING, Any
 
+import numpy
+
 from xdlc.worker import content
 from xdlc.worker.content import Array
 from xdlc.worker.process import ChildDiedError, SharedWorker
@@ -108,7 +110,6 @@ def infer_shapes(model: Any, *, strict: bool = False, data_prop: bool = True) ->
     """Return a ``ModelProto`` with the types and shapes that inference finds.
 
     Args:
-        model: ``ModelProto``.
         strict: Whether contradictions are errors; otherwise, what they concern is not inferred.
         data_prop: Whether values of shapes are followed.
 
@@ -126,8 +127,6 @@ def function_body(node: Any, version: int, body: int, types: Sequence[bytes]) ->
     """Return the serialized ``FunctionProto`` of an operator for its input types.
 
     Args:
-        node: ``NodeProto``.
-        version: Version of its domain.
         body: Version of the domain in which the function is written.
         types: A serialized ``TypeProto`` for each input.
 
@@ -147,7 +146,6 @@ def evaluate(
     """Return the outputs of a model, from onnxruntime or ONNX's reference.
 
     Args:
-        model: ``ModelProto``.
         inputs: Values of its inputs by name.
         work: Bytes that the evaluation reads and writes, about.
         by_reference: Whether the reference implementation computes.
@@ -168,12 +166,7 @@ def evaluate(
 def _call(
     request: dict[str, Any], operands: Sequence[Array | bytes], work: int = 0
 ) -> tuple[dict[str, Any], list[Any]]:
-    """Return the answer to a request with messages and arrays, and its arrays.
-
-    Raises:
-        RefusedError: If the child has no answer within what is left of the limits.
-        StorageError: If no memory is left for the arrays.
-    """
+    """Return the answer to a request with messages and arrays, and its arrays."""
     left = _ALLOWANCE.get() or _Allowance()
     if left.seconds <= 0 or not left.deaths:
         raise RefusedError("computing constant parts of the model needs too much time, or crashes too often")
@@ -266,7 +259,6 @@ def _run(request: dict[str, Any], operands: list[Array]) -> Outputs:
 
 
 def _reference(request: dict[str, Any], operands: list[Array]) -> Outputs:
-    import numpy
     import onnx
     from onnx.reference import ReferenceEvaluator
 
@@ -282,8 +274,6 @@ def _reference(request: dict[str, Any], operands: list[Array]) -> Outputs:
 
 
 def _answer(results: Sequence[Any]) -> Outputs:
-    import numpy
-
     if any(not hasattr(array, "dtype") or array.dtype.hasobject for array in results):
         return {}, []  # sequences, optionals and strings
     return {"is_computed": True}, [numpy.asarray(array) for array in results]

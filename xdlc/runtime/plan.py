@@ -7,12 +7,13 @@ values are passed from step to step in the form of graph inputs and outputs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from xdlc.errors import XdlcError, each_problem, raise_all
 from xdlc.ir import Graph, Model, Op, Role, Tensor
 from xdlc.ir.graph import is_udo
+from xdlc.ir.names import place_of
 from xdlc.ir.partitions import leaving, levels, partition_of
 from xdlc.ir.quantization import float_data, unpacked
 from xdlc.opdefs.control_flow import IF, Loop, called, is_control_flow
@@ -30,7 +31,6 @@ from xdlc.runtime.steps import (
     UdoStep,
     accumulators,
     iteration,
-    place,
     truth,
 )
 
@@ -109,7 +109,6 @@ def make_plan(
         observer: What looks at values of ``graph`` and those that it runs.
         stated: Whether every fixed-point tensor is rounded, see :func:`xdlc.runtime.lower.lower`.
         halves: Whether results of float16 are rounded, likewise.
-        kernels: Kernels of UDOs.
         profiler: Collects the times of ops.
         accelerator: Runs partitions of ``graph`` and of those that it runs; default: none.
 
@@ -139,32 +138,21 @@ def _is_step(op: Op) -> bool:
     return is_control_flow(op) or is_udo(op)
 
 
+@dataclass
 class _Maker:
     """Makes plans of graphs with sub-graphs, one per graph, and collects problems."""
 
-    def __init__(
-        self,
-        graphs: Mapping[str, Graph],
-        quantized: bool,
-        threads: int | None,
-        stated: bool,
-        halves: bool,
-        observer: Observer | None,
-        kernels: Kernels | None,
-        profiler: Profiler | None,
-        accelerator: Accelerator | None,
-    ) -> None:
-        self.graphs = graphs
-        self.profiler = profiler
-        self.accelerator = accelerator
-        self.kernels = kernels
-        self.observer = observer
-        self.stated = stated
-        self.halves = halves
-        self.quantized = quantized
-        self.threads = threads
-        self.problems: list[XdlcError] = []
-        self._plans: dict[str, Plan] = {}
+    graphs: Mapping[str, Graph]
+    quantized: bool
+    threads: int | None
+    stated: bool
+    halves: bool
+    observer: Observer | None
+    kernels: Kernels | None
+    profiler: Profiler | None
+    accelerator: Accelerator | None
+    problems: list[XdlcError] = field(default_factory=list)
+    plans: dict[str, Plan] = field(default_factory=dict)
 
     def plan(self, graph: Graph, outputs: Iterable[str] = (), refine: Refine | None = None) -> Plan:
         plan = Plan(graph, outputs)
@@ -223,7 +211,7 @@ class _Maker:
         if op.type == IF:
             known = op.inputs[0]
             if known is not None and known.is_static:  # the other branch is not even opened
-                first = second = first if truth(known.numpy(), place(op)) else second
+                first = second = first if truth(known.numpy(), place_of(op)) else second
             return Branch(op, self._called(first), self._called(second))
         cond, body = self.graphs[first], self.graphs[second]
         counts = Loop.of(op, body)
@@ -234,9 +222,9 @@ class _Maker:
         return Repeat(op, counts, self._called(first), plan, places, grown)
 
     def _called(self, name: str) -> Plan:
-        if name not in self._plans:
-            self._plans[name] = self.plan(self.graphs[name])
-        return self._plans[name]
+        if name not in self.plans:
+            self.plans[name] = self.plan(self.graphs[name])
+        return self.plans[name]
 
 
 def _observed(

@@ -35,7 +35,6 @@ class OpTime:
     """Time of an op in one run.
 
     Attributes:
-        graph: Name of the graph that has it.
         name: Name of the op; empty for what onnxruntime adds, like changes of layout.
         type: Type of the op, or of onnxruntime's node.
         seconds: Mean of the runs, all its executions of a run in sum.  Of ops that run as one kernel, one has
@@ -55,7 +54,6 @@ class Profile:
     """Times of a model on this machine, which differ from those of a device.
 
     Attributes:
-        runs: Number of runs.
         seconds: Mean duration of a run, with what passes between ops.
         ops: In the order of their times, the longest first.
     """
@@ -158,8 +156,6 @@ def _op_of(engine: Engine, node: str, kind: str, makers: Mapping[str, Any]) -> O
     Its optimizers append words to names, as ``_nchwc``, and name what they join after the last result.
 
     Args:
-        node: Name of the node.
-        kind: Its type.
         makers: Node of the graph that was given to onnxruntime, by the name of each value.
     """
     while node:

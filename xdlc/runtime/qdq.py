@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy
+
 from xdlc.errors import ModelError
 from xdlc.ir import ArrayData, AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, ScaleOffset, Tensor
 from xdlc.ir.quantization import (
@@ -75,8 +77,6 @@ def _check_axis(tensor: Tensor) -> None:
 def _parameters(
     b: Builder, tensor: Tensor, order: Perm, *, own_zero: bool = False
 ) -> tuple[str, str, int | None]:
-    import numpy
-
     if b.adjusted is not None and not tensor.is_static and is_per_tensor(tensor):
         if tensor not in b.adjusted:
             scale, zero, upper = (b.name(f"{tensor.name}~{part}") for part in ("scale", "zero", "upper"))
@@ -96,8 +96,6 @@ def _parameters(
 
 def _element(b: Builder, tensor: Tensor) -> Any:
     """Return the numpy dtype of quantized values; 4 bits have one for export."""
-    import numpy
-
     if b.native and tensor.dtype.bits == 4:
         import ml_dtypes
 
@@ -151,8 +149,6 @@ def _static_blocks(b: Builder, tensor: Tensor, order: Perm) -> str | None:
 
     That has blocks along one axis, and zero points that the stored type holds (opset 21).
     """
-    import numpy
-
     encoding, where = encoding_of(tensor), f"tensor {tensor.name!r}"
     if not isinstance(encoding, BlockScaleOffset | BlockwiseExpansion):
         return None
@@ -180,8 +176,6 @@ def _static_blocks(b: Builder, tensor: Tensor, order: Perm) -> str | None:
 
 def rounded(b: Builder, value: str, tensor: Tensor, order: Perm) -> str:
     """Return float values rounded to an encoding that QuantizeLinear has no form for."""
-    import numpy
-
     scale, offset = scale_and_offset(encoding_of(tensor), tensor.shape, where=f"tensor {tensor.name!r}")
     if numpy.ndim(scale):
         scale, offset = scale.transpose(order), offset.transpose(order)
@@ -199,11 +193,8 @@ def bias(b: Builder, tensor: Tensor, source: Tensor, weight: Tensor, axis: int) 
     Args:
         tensor: The bias, one number per output channel.
         source: The op's input activation.
-        weight: Its weights.
         axis: Output-channel axis of the weights.
     """
-    import numpy
-
     held = bias_steps(b, tensor, source, weight, axis) if b.adjusted is None else None
     if held is None:
         return b.read(tensor)
@@ -238,11 +229,8 @@ def bias_steps(
     Args:
         tensor: The bias, one number per output channel.
         source: The op's input activation.
-        weight: Its weights.
         axis: Output-channel axis of the weights.
     """
-    import numpy
-
     if not (has_integer_kernel(b, source, weight) and tensor.is_static):
         return None
     steps = weight.encoding
@@ -261,8 +249,6 @@ def bias_steps(
 
 def _steps(bias: Tensor, scale: Any) -> Any:
     """Return a bias in steps of ``scale``, unchanged if that is its own scale."""
-    import numpy
-
     encoding = bias.encoding
     if not bias.dtype.is_fixed or not isinstance(encoding, ScaleOffset | AxisScaleOffset):
         return float_data(bias).numpy().astype(numpy.float64).reshape(-1) / scale
@@ -281,8 +267,6 @@ def check(tensor: Tensor) -> None:
     """
     encoding = encoding_of(tensor)
     scale = check_scales(encoding, tensor.shape, where=f"tensor {tensor.name!r}")
-    import numpy
-
     if not (numpy.all(numpy.isfinite(scale)) and numpy.all(scale > 0)):
         raise ModelError(
             "the scale is not a positive number",

@@ -97,7 +97,6 @@ class PlacedSection:
 
     Attributes:
         ops: Ops of the main graph, in order; none for layers without operations.
-        where: Its place, for errors.
     """
 
     section: Section
@@ -147,10 +146,6 @@ def find_record(records: Mapping[str, TensorData]) -> tuple[str, AipRecord]:
 
 def placed(model: Model, name: str, record: AipRecord) -> list[PlacedSection]:
     """Return the sections of a record with their ops.
-
-    Args:
-        name: Name of the record, for errors.
-        record: Its content.
 
     Raises:
         ContainerError: If sections do not follow each other, or do not cover the model's layers.

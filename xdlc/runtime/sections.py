@@ -31,7 +31,6 @@ class SectionSession:
     """A model with an AIP record, ready to run.
 
     Attributes:
-        graph: The main graph.
         notices: Notes for the caller: lines of text.
 
     Args:

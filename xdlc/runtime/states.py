@@ -6,6 +6,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+import numpy
+
 from xdlc.ir import Graph, Model
 
 Array = Any  # numpy.ndarray
@@ -26,10 +28,7 @@ def with_first_values(
 
     Args:
         states: Notes on the inputs that hold variables: ``Model.metadata["states"]``.
-        feeds: Arrays by input name.
     """
-    import numpy
-
     added: dict[str, Array] = {}
     for tensor in graph.inputs:
         state = states.get(tensor.name)

@@ -7,12 +7,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy
+
 from xdlc.errors import BackendError
 from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE, Graph, Op, Role, Tensor
 from xdlc.ir.dtype import FLOAT64
+from xdlc.ir.names import place_of
 from xdlc.ir.quantization import encoding_of, quantized_limits, scale_and_offset
 from xdlc.opdefs.control_flow import Loop
-from xdlc.runtime.builder import describe
 from xdlc.runtime.engine import Engine, contiguous
 from xdlc.runtime.lower import Lowered, as_float
 from xdlc.runtime.timeout import Watch
@@ -36,7 +38,6 @@ class Accumulator:
     proportion to the result.
 
     Attributes:
-        axis: Along which.
         in_front: Whether new pieces come first.
     """
 
@@ -45,8 +46,6 @@ class Accumulator:
 
     def joined(self, initial: Array, pieces: Sequence[Array]) -> Array:
         """Return the state after all iterations."""
-        import numpy
-
         if not pieces:
             return initial
         parts = [*reversed(pieces), initial] if self.in_front else [initial, *pieces]
@@ -85,10 +84,6 @@ def iteration(cond: Graph, body: Graph, grown: Mapping[int, Accumulator]) -> tup
 
     Its inputs are those of the body but for the accumulators.  Its outputs are those of the body,
     of an accumulator the part that is appended, and last whether there is another iteration.
-
-    Args:
-        cond: The graph of the condition.
-        grown: The accumulators by position.
     """
     graph = body.clone()
     states, results = list(graph.inputs), list(graph.outputs)
@@ -145,7 +140,6 @@ class SessionStep:
     """Ops that one session runs.
 
     Attributes:
-        engine: The session.
         observer: What looks on, if anything does.
         added: Names of the outputs that are for the observer.
     """
@@ -177,7 +171,7 @@ class Branch:
     def run(self, values: Values, watch: Watch) -> None:
         """Run the branch that the condition chooses."""
         condition, *inputs = (values[tensor.name] for tensor in self.op.inputs if tensor is not None)
-        chosen = self.then if truth(condition, place(self.op)) else self.other
+        chosen = self.then if truth(condition, place_of(self.op)) else self.other
         results = chosen.run(inputs, watch)
         values.update(zip((tensor.name for tensor in self.op.outputs), results, strict=True))
 
@@ -191,7 +185,6 @@ class Repeat:
         condition: The graph of the condition, run before the first iteration.
         iteration: The body, and the condition after it; without the accumulators.
         places: Positions among its results of the next states, and of whether there is another iteration.
-        grown: The accumulators by position.
     """
 
     op: Op
@@ -207,7 +200,7 @@ class Repeat:
         Raises:
             BackendError: If a loop takes longer than its time-out, or its values take too much memory.
         """
-        where = place(self.op)
+        where = place_of(self.op)
         initial = [values[tensor.name] for tensor in self.op.inputs if tensor is not None]
         carried, constants = initial[: self.counts.carried], initial[self.counts.carried :]
         memory = LoopMemory(where, initial)
@@ -237,10 +230,6 @@ class LoopMemory:
     The bound is 128 MiB, or 4 times what the loop begins with if that is more; 3 times as much while the
     values grow by less than a quarter, as results that are collected do.  A state that has grown twice is
     expected to grow likewise once more, so that one which doubles is refused in time.
-
-    Args:
-        where: The loop, as errors name it.
-        given: Its inputs.
     """
 
     def __init__(self, where: str, given: Iterable[Array]) -> None:
@@ -271,11 +260,6 @@ class LoopMemory:
                 where=self._where,
                 fix="end the loop earlier with its condition, or pass less data to the next iteration",
             )
-
-
-def place(op: Op) -> str:
-    """Return where an op stands, for errors."""
-    return describe(op.graph, op) if op.graph is not None else op.name
 
 
 def truth(condition: Array, where: str) -> bool:
@@ -377,8 +361,6 @@ class UdoStep:
             values[tensor.name] = self._from_kernel(array, tensor)
 
     def _to_kernel(self, array: Array, tensor: Tensor) -> Array:
-        import numpy
-
         if tensor.producer is None:  # arrays of the caller are not rounded elsewhere
             array = self._rounded(array, tensor)
         if tensor.dtype.is_float and tensor.dtype is not FLOAT64:
@@ -386,8 +368,6 @@ class UdoStep:
         return contiguous(array)
 
     def _from_kernel(self, array: Array, tensor: Tensor) -> Array:
-        import numpy
-
         if tensor.dtype.name == "bfloat16":
             return array.astype(tensor.dtype.numpy).astype(numpy.float32)
         if not as_float(tensor.dtype):
@@ -396,8 +376,6 @@ class UdoStep:
 
     def _rounded(self, array: Array, tensor: Tensor) -> Array:
         """Return float values rounded to their quantized steps, in float32 as onnxruntime."""
-        import numpy
-
         if not self.quantized or not tensor.dtype.is_fixed or tensor.dtype.bits > 16:
             return array
         scale, offset = scale_and_offset(

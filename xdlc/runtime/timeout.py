@@ -52,9 +52,7 @@ class Running:
     """A loop that is under way.
 
     Attributes:
-        where: The loop, as errors name it.
         deadline: When it must have ended, on the monotonic clock.
-        done: Iterations done.
     """
 
     where: str

@@ -144,8 +144,6 @@ class Explanation:
     Attributes:
         subject: The number with its name, or the text of the line.
         component: The part that reports it.
-        cause: What causes it.
-        fix: What to do about it.
         line: Line of the file where it is first, from 1; 0 if no file was read.
         count: How often the file has it.
         example: A call that may end with it; empty for the vendor's errors.
@@ -239,11 +237,7 @@ def _of_number(number: int) -> Explanation:
 
 
 def _of_code(code: str) -> Explanation:
-    """Return the explanation of a code of xdlc.
-
-    Raises:
-        UsageError: If there is no such code.
-    """
+    """Return the explanation of a code of xdlc."""
     kinds = problem_table()["problems"]
     if code not in kinds:
         raise UsageError(f"there is no code {code}", fix=f"use one of {', '.join(kinds)}")
@@ -254,11 +248,7 @@ def _of_code(code: str) -> Explanation:
 
 
 def _number_of(name: str) -> int:
-    """Return the number of a name, with or without ``QNN_``.
-
-    Raises:
-        UsageError: If no error has that name.
-    """
+    """Return the number of a name, with or without ``QNN_``."""
     names = {known: number for number, known in _table()["names"].items()}
     full = name.upper() if name.upper().startswith("QNN_") else f"QNN_{name.upper()}"
     rest = full.partition("_ERROR_")[2].replace("UNSUPPORTED_FEATURE", "NOT_SUPPORTED")

@@ -32,11 +32,8 @@ class Arch:
         lpbq: Block scales over channel scales on 4-bit weights.
         float_blocks: Integer weights with float scales per block in products of float16.
         fp16: Float graphs, by the vendor's documentation; ``Soc.fp16`` is what its compiler accepts.
-        bf16: bfloat16 graphs.
         weight_sharing: One copy of the weights for several graphs of a cache.
-        multi_core: One graph on several cores.
         default_soc: SoC that the vendor's library (SDK 2.51) enters for the generation alone.
-        note: Remarks.
     """
 
     number: int
@@ -75,7 +72,6 @@ class Soc:
         hta: Whether it has a Hexagon Tensor Accelerator.
         aliases: Other names of the same id.  Marketing names are those of SNPE's list of devices
             (80-63442-2); SM8750, SM8850 and SC8380XP have their later names.
-        note: Remarks.
     """
 
     name: str

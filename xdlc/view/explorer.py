@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xdlc.page import printable
-from xdlc.page.svg import short
+from xdlc.page.pictures import short
 from xdlc.view.graphs import FIRST_WRONG, HOST, INSERTED, REFUSED, UDO
 
 LONGEST = 300

@@ -20,8 +20,6 @@ class Findings:
     """What reports and judges say about a model.
 
     Attributes:
-        overlays: Overlays.
-        flags: Flags of ops by place.
         problems: Problems of ops and of the whole model.
         activations: Statistics of activations by graph and name of the tensor.
         facts: Facts of the whole model.

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xdlc.content.encodings import in_words
-from xdlc.content.inspection import enumerators, param_value
+from xdlc.content.inspection import enumerators, in_words, param_value
 from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE, Encoding, Graph, Op, ScaleOffset, Tensor
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import called
@@ -66,7 +65,6 @@ class GraphContent:
     """Content of one graph.
 
     Args:
-        graph: The graph.
         numbers: Index of each graph of the model by name.
         definitions: Enumerations of UDOs' parameters by package and type.
         modules: Paths of modules by source node.

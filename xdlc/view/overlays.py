@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xdlc.container.read3 import PACKAGE
-from xdlc.content.runtimes import runtimes
+from xdlc.content.inspection import runtimes
 from xdlc.ir import Graph, Op
 from xdlc.ir.dtype import BY_NAME
 from xdlc.ir.graph import is_udo
@@ -27,11 +27,7 @@ class Overlay:
 
     Attributes:
         key: Name in addresses of the page.
-        title: Name on the page.
-        help: One sentence on the meaning.
         values: For each graph, the figure or the class of each op; None: it has none.
-        unit: Unit of figures.
-        low_is_bad: Whether low figures are bad.
         marks: Figures that raise an alarm and a warning.
         colors: Color of each class; empty for figures.
         notes: For each graph, a text by index of the op.

@@ -65,7 +65,6 @@ def report_findings(model: Model, paths: Iterable[PathLike]) -> Findings:
     """Return what reports say of a model.
 
     Args:
-        model: The model.
         paths: Reports of ``quantize``, ``cost`` and ``debug`` as JSON.
 
     Raises:
@@ -95,10 +94,7 @@ def add_report(findings: Findings, model: Model, report: Any, where: str) -> Non
     """Add what a report says of a model to findings.
 
     Args:
-        findings: The findings.
-        model: The model.
         report: The report, as JSON values.
-        where: Its file.
 
     Raises:
         UsageError: If it is no report of xdlc.

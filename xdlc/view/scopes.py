@@ -60,7 +60,6 @@ def scopes_of_graph(graph: Graph, modules: Mapping[str, str]) -> Scopes:
     result it reads, or of the op that reads its result.  Without any source nodes, names of ops tell.
 
     Args:
-        graph: The graph.
         modules: Paths of modules by source node, where names of nodes do not tell them.
     """
     ops = list(graph.ops)

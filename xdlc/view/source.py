@@ -37,8 +37,6 @@ def source_side(
     Args:
         source: The file as its reader returns it.
         model: The model that came from it, with the reasons for nodes without ops; None: there is none.
-        name: Name of the file.
-        kind: Its format.
         nbytes: Its size in bytes.
         problems: Why no model came from it.
     """

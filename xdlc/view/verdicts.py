@@ -22,8 +22,6 @@ def verdict(model: Model, soc: Soc, *, tables_only: bool = False) -> Findings:
     """Return the verdict of the vendor's library on each op, or that of xdlc's tables.
 
     Args:
-        model: The model.
-        soc: The SoC.
         tables_only: Whether to ask xdlc's tables even if the vendor's library is installed.
 
     Raises:

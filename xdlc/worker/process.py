@@ -70,7 +70,6 @@ class Process:
     any more, and when this process ends.
 
     Args:
-        service: Name of the module.
         variables: Variables to set in its environment.
         origin: A process of the service to copy instead of starting a new one.
 
@@ -111,7 +110,6 @@ class Process:
         """Send a request to the child and return its answer; one request runs at a time.
 
         Args:
-            request: What to do.
             files: Open files that the child gets.
             timeout: Seconds that it may take.
 
@@ -370,9 +368,6 @@ def environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:
 
     It imports what this process imports, from the same places.  Neither it nor its own children import from
     the current folder, unless PYTHONPATH names that.
-
-    Args:
-        variables: Variables to set.
     """
     folder = Path(errors.__file__).resolve().parent
     paths = list(filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))

@@ -20,11 +20,7 @@ if TYPE_CHECKING:
 def _open(
     model: Model, where: str | None = None, *, notify: Notify | None = None, **options: Any
 ) -> AbstractContextManager[SectionSession]:
-    """Return the session of the sections.
-
-    Raises:
-        ContainerError: If there is no AIP record, or it is damaged, or does not fit the model.
-    """
+    """Return the session of the sections."""
     from xdlc.runtime.sections import SectionSession
 
     options.pop("use_aip", None)  # it has chosen this runtime

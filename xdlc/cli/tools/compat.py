@@ -101,11 +101,7 @@ def _rows(name: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _show_flag(flag: str, names: Sequence[str]) -> None:
-    """Print the meaning of a flag, once for all tools that share it.
-
-    Raises:
-        UsageError: If no tool has it.
-    """
+    """Print the meaning of a flag, once for all tools that share it."""
     tools_of: dict[tuple[str, str, str], list[str]] = {}
     rows = [(row, name) for name in names for row in _rows(name)]
     for row, name in rows:

@@ -18,11 +18,7 @@ _UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 
 
 def _bytes(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | None:
-    """Parse a number of bytes like ``4MB``.
-
-    Raises:
-        BadValue: If it is not one.
-    """
+    """Parse a number of bytes like ``4MB``."""
     if value is None:
         return None
     match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,6})?) *([KMG]?B?)", value.strip().upper())

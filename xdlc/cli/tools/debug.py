@@ -10,7 +10,7 @@ import click
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target
 from xdlc.cli.tool import notice, result, show, tool, written
-from xdlc.options.debugging import DebugOptions
+from xdlc.options.running import DebugOptions
 
 WRONG = 5
 """Exit code if an op is wrong."""

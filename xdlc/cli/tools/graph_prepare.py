@@ -225,7 +225,6 @@ def _export(
         contexts: The folder of ONNX models, if requested.
         embed: Whether these hold the caches.
         model: The model with the caches.
-        socs: Names of the SoCs.
     """
     from xdlc.cli.output_path import folder_for
     from xdlc.ir.files import replace_file
@@ -246,11 +245,7 @@ def _export(
 
 
 def _is_check(flags: Mapping[str, Any]) -> bool:
-    """Return whether the tool only checks caches.
-
-    Raises:
-        UsageError: If options of checking and of compiling are given together.
-    """
+    """Return whether the tool only checks caches."""
     options = params.typed(flags)
     check = any(param.name == "check" for param in options)
     wrong = [
@@ -268,11 +263,7 @@ def _is_check(flags: Mapping[str, Any]) -> bool:
 def _show_verdicts(
     source: Path, check: tuple[str, ...], outputs: tuple[str, ...], mode: str | None, sdk: str | None
 ) -> None:
-    """Print a row for each cache and device.
-
-    Raises:
-        ConstraintError: If a device has no usable cache.
-    """
+    """Print a row for each cache and device."""
     from xdlc import api
     from xdlc.cli.cache_records import table_lines
     from xdlc.errors import raise_all

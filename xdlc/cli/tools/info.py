@@ -122,10 +122,9 @@ def main(
 def _show_caches(source: Path, devices: tuple[str, ...], sdk: str | None, svg: Path | None) -> None:
     from xdlc import api
     from xdlc.cli.cache_records import cache_lines, table_lines
-    from xdlc.content.cache_parts import partition_maps
-    from xdlc.content.cache_records import cache_records, cache_table
+    from xdlc.content.cache_records import cache_records, cache_table, partition_maps
     from xdlc.ir.files import replace_text
-    from xdlc.page.pictures.partition import partition
+    from xdlc.page.pictures import partition
 
     if svg is not None:
         check_target(svg)

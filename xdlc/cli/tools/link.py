@@ -12,11 +12,7 @@ from xdlc.cli.tool import notice, show, tool, written
 
 
 def _named(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[Path, str]:
-    """Parse values like ``NAME=FILE``.
-
-    Raises:
-        BadValue: If one has another form, or its file is named twice.
-    """
+    """Parse values like ``NAME=FILE``."""
     named: dict[Path, str] = {}
     for value in values:
         name, equals, file = value.partition("=")

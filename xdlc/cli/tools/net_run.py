@@ -246,7 +246,7 @@ def _all_steps(source: Path, svg: Path | None, **arguments: Any) -> None:
     """Make a prepared DLC of a source model; print its files and a line of figures."""
     from xdlc import api
     from xdlc.ir.files import replace_text
-    from xdlc.page.pictures.pipeline import pipeline
+    from xdlc.page.pictures import pipeline
 
     if svg is not None:
         output_path.check_target(svg)
@@ -263,11 +263,7 @@ def _all_steps(source: Path, svg: Path | None, **arguments: Any) -> None:
 
 
 def _checked(name: str, options: Mapping[str, Any]) -> Runtime:
-    """Return the runtime; refuse options that it does not have.
-
-    Raises:
-        UsageError: If it has not, or options exclude each other.
-    """
+    """Return the runtime; refuse options that it does not have."""
     from xdlc import api
 
     chosen = api.runtime_with(name, params.stated(options))
@@ -290,8 +286,8 @@ def _checked(name: str, options: Mapping[str, Any]) -> Runtime:
 
 def _fitting(model: Model, listing: Path, options: Mapping[str, Any]) -> str:
     """Return the name of the graph whose inputs have the sizes of a list's files."""
+    from xdlc.api.execution import alternatives
     from xdlc.errors import XdlcError
-    from xdlc.runtime.graph_choice import alternatives
     from xdlc.runtime.states import next_values
 
     def fits(graph: Graph) -> bool:
@@ -391,7 +387,6 @@ def _forecast(first: float, count: int) -> None:
 
     Args:
         first: Seconds of the first one.
-        count: Number of inferences.
     """
     minutes = first * count / 60
     if count > 1 and minutes >= 1:

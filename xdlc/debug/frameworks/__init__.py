@@ -36,7 +36,6 @@ class Framework:
         title: Its name in reports.
         open: Returns the network of a file; gets the path of its weights, empty without.
         packages: The import names that it needs, one of which suffices.
-        install: The line that installs it.
         channel_first: Whether its images have channels before rows and columns.
     """
 

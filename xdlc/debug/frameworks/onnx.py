@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from xdlc.compare.progress import Progress
+from xdlc.compare.engines import Progress
 from xdlc.debug.frameworks import Framework, add_framework
 
 

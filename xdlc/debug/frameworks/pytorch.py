@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xdlc.compare.progress import Progress
+from xdlc.compare.engines import Progress
 from xdlc.debug.frameworks import Framework, add_framework
 
 

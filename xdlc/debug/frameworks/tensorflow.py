@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xdlc.compare.progress import Progress
+from xdlc.compare.engines import Progress
 from xdlc.debug.frameworks import Framework, Network, add_framework
 
 _LOOPS = frozenset({"Enter", "Exit", "NextIteration"})

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xdlc.compare.progress import same
+from xdlc.compare.engines import same
 from xdlc.debug.frameworks import Framework, add_framework
 
 _MODULES = ("ai_edge_litert.interpreter", "tensorflow.lite", "tflite_runtime.interpreter")

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from xdlc.converter import formats
 from xdlc.errors import StorageError, UsageError
-from xdlc.llm.checkpoint.folder import open_folder
+from xdlc.llm.checkpoint.folder import open_folder, open_module
 from xdlc.llm.checkpoint.gguf_model import open_gguf
 from xdlc.llm.checkpoint.model import Checkpoint, Weight
-from xdlc.llm.checkpoint.module import open_module
 
 if TYPE_CHECKING:
     from torch.nn import Module

@@ -1,4 +1,4 @@
-"""Folders of Hugging Face: configuration, weights, tokenizer; no code."""
+"""Folders of Hugging Face and networks of transformers, without their code."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from xdlc import ir
 from xdlc.converter.weights import beside
-from xdlc.errors import ModelError
+from xdlc.errors import ModelError, UnsupportedOp, UsageError
+from xdlc.ir.files import read_bytes
 from xdlc.json_fields import fits, shown
 from xdlc.llm.checkpoint.model import Checkpoint, Stamp, Weight, omit_unknown_ids, stamps_of
 from xdlc.llm.checkpoint.packed import packed_weights
-from xdlc.llm.checkpoint.pickled import read_pickled
 from xdlc.llm.checkpoint.safetensors import read_safetensors
 from xdlc.llm.checkpoint.texts import Texts, json_file, read_texts
 
 _MOST_SHARDS = 1 << 10
+_MOST_TENSORS = 1 << 16
+_SAVE = "AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(FOLDER)"
 _PREFIXES = {"gpt2": "transformer."}
 """Prefix of the decoder's parameters, which checkpoints of the decoder alone omit; default: ``model.``."""
 _HEAD = "lm_head."
@@ -154,3 +158,74 @@ def _generation(config: dict[str, Any], stated: dict[str, Any], where: str) -> d
             )
     first = {key: ids[key][0] if ids[key] else None for key in ("bos_token_id", "pad_token_id")}
     return {**stated, **first, "eos_token_id": ids["eos_token_id"]}
+
+
+def read_pickled(path: Path) -> dict[str, ir.TensorData]:
+    """Return the tensors of a file of ``torch.save`` by name; bfloat16 as float32.
+
+    Raises:
+        ModelError: If it is damaged, or has more than tensors by name.
+        UnsupportedOp: If it was written by torch before 1.6, or a type is not supported.
+        StorageError: If it cannot be read.
+    """
+    from xdlc.converter.pytorch.archive import Archive
+    from xdlc.converter.pytorch.pickled import StoredTensor, unpickle
+    from xdlc.converter.pytorch.tensors import unpickled
+
+    where, fix = str(path), f"write safetensors with transformers: {_SAVE}"
+    if read_bytes(path, 2)[:2] != b"PK":
+        raise UnsupportedOp("the file is not an archive of torch 1.6 or newer", where=where, fix=fix)
+    archive = Archive(path)
+    tensors = unpickle(archive.read("data.pkl"), f"{where}: data.pkl")
+    if not isinstance(tensors, dict) or len(tensors) > _MOST_TENSORS:
+        raise ModelError("the file does not hold a mapping of names to tensors", where=where, fix=fix)
+    weights: dict[str, ir.TensorData] = {}
+    for name, tensor in tensors.items():
+        if not isinstance(name, str) or not isinstance(tensor, StoredTensor) or tensor.quantizer:
+            problem = f"the entry {shown(str(name))} is not a plain tensor"
+            raise ModelError(problem, where=where, fix=fix)
+        data = unpickled(archive, "data/", tensor, f"{where}: {shown(name)}")
+        weights[name] = data.cast(np.float32) if data.dtype.name == "bfloat16" else data
+    return weights
+
+
+def open_module(module: Any) -> Checkpoint:
+    """Return the checkpoint of a network of transformers; parameters are views.
+
+    Raises:
+        UsageError: If it has no config of transformers.
+        UnsupportedOp: If parameters have a type that is not supported.
+    """
+    name = type(module).__name__
+    config: Any = getattr(module, "config", None)
+    if not (hasattr(config, "to_dict") and hasattr(module, "state_dict")):
+        raise UsageError(
+            f"the {name} has no config of transformers",
+            fix="save its program of torch.export as .pt2, and name the file (docs/guides/llm.md)",
+        )
+    settings: Any = getattr(module, "generation_config", None)
+    texts = Texts(generation=settings.to_dict() if hasattr(settings, "to_dict") else {})
+    tensors = {key: _data(tensor, key) for key, tensor in module.state_dict().items()}
+    return assembled(f"the {name}", config.to_dict(), tensors, texts)
+
+
+def _data(tensor: Any, name: str) -> ir.TensorData:
+    """Return the values of a tensor of torch; bfloat16 and float64 as float32."""
+    import ml_dtypes
+    import torch
+
+    try:
+        plain = tensor.detach().cpu()
+        if plain.dtype is torch.bfloat16:
+            array = plain.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+        else:
+            array = plain.numpy()
+    except (AttributeError, TypeError, RuntimeError) as error:
+        # no tensor, float8, meta or quantized
+        raise UnsupportedOp(
+            f"its values cannot be read: {str(error)[:200]}",
+            where=f"parameter {name!r}",
+            fix="load the model on the CPU with bfloat16, float16 or float32 weights",
+        ) from error
+    data = ir.ArrayData(array)
+    return data.cast(np.float32) if plain.dtype in (torch.bfloat16, torch.float64) else data

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from xdlc import ir
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.json_fields import shown
@@ -63,7 +65,6 @@ class GgufTensor:
 
     @property
     def nbytes(self) -> int:
-        """Bytes in the file."""
         return math.prod(self.shape) // self.layout.elements * self.layout.bytes
 
 
@@ -77,7 +78,6 @@ class Gguf:
 
     @property
     def where(self) -> str:
-        """Path, for messages."""
         return str(self.file.path)
 
 
@@ -165,11 +165,9 @@ class _Reader:
         self._elements = 0
 
     def fault(self, problem: str) -> ModelError:
-        """Return an error of the file."""
         return ModelError(f"{problem}, before byte {self.at}", where=self.where, fix=_AGAIN)
 
     def take(self, count: int) -> memoryview:
-        """Return the next bytes."""
         if count > self.size - self.at:
             raise self.fault(f"the file ends inside a value of {count} bytes")
         self.at += count
@@ -180,7 +178,6 @@ class _Reader:
         return struct.unpack(form, self.take(struct.calcsize(form)))
 
     def text(self, most: int) -> str:
-        """Return the next string."""
         (length,) = self.unpack("<Q")
         if length > most:
             raise self.fault(f"has a string of {length} bytes; xdlc reads at most {most}")
@@ -206,8 +203,6 @@ class _Reader:
         return self._numbers(kind, 1)[0]
 
     def _numbers(self, kind: int, count: int) -> list[Any]:
-        import numpy as np
-
         dtype = np.dtype(_NUMBERS[kind])
         values = np.frombuffer(self.take(count * dtype.itemsize), dtype)
         return list((values != 0).tolist() if kind == _BOOL else values.tolist())

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from xdlc import ir
 from xdlc.ir.data import ROWS_CHUNK, Array
 from xdlc.llm.checkpoint.model import Weight
@@ -53,8 +55,6 @@ def read_weight(
         offset: First byte; the caller has checked that the tensor is in the file.
         order: The row of the file that becomes each row; default: the same.
     """
-    import numpy as np
-
     if layout.dtype:
         import ml_dtypes
 
@@ -80,8 +80,6 @@ def _ordered(data: ir.TensorData, order: Array | None) -> ir.TensorData:
 
 def _scales(layout: Layout, blocks: ir.TensorData) -> Array:
     """Return the steps of all blocks, read in pieces."""
-    import numpy as np
-
     assert layout.scales is not None
     if not blocks.has_rows:
         return layout.scales(blocks.numpy())
@@ -96,8 +94,6 @@ def _scales(layout: Layout, blocks: ir.TensorData) -> Array:
 
 
 def _floats(layout: Layout, blocks: ir.TensorData, shape: tuple[int, ...]) -> ir.TensorData:
-    import numpy as np
-
     def values(array: Blocks) -> Array:
         if layout.floats is not None:
             return layout.floats(array).reshape(len(array), shape[-1])
@@ -117,8 +113,6 @@ def _integers(layout: Layout, blocks: ir.TensorData, shape: tuple[int, ...], ste
     ggml's scales may be negative or 0.  Integers of a negative one are negated: in int8 where there is room,
     else in uint8, where the offset of a block states its zero.
     """
-    import numpy as np
-
     negative, bits = steps < 0, layout.bits
     middle = 1 << (bits - 1)
     is_signed = layout.has_room or not negative.any()
@@ -148,15 +142,11 @@ def _integers(layout: Layout, blocks: ir.TensorData, shape: tuple[int, ...], ste
 
 def _half(blocks: Blocks, at: int) -> Array:
     """Return the float16 numbers at a byte of blocks as float32 [rows, blocks, 1]."""
-    import numpy as np
-
     return np.ascontiguousarray(blocks[..., at : at + 2]).view("<f2").astype(np.float32)
 
 
 def _nibbles(blocks: Blocks, begin: int, stop: int) -> Array:
     """Return the low halves of bytes, then the high ones."""
-    import numpy as np
-
     part = blocks[..., begin:stop]
     return np.concatenate([part & 15, part >> 4], axis=-1)
 
@@ -166,34 +156,24 @@ def _first_half(blocks: Blocks) -> Array:
 
 
 def _q4_0(blocks: Blocks) -> Array:
-    import numpy as np
-
     return _nibbles(blocks, 2, 18).astype(np.int8) - np.int8(8)
 
 
 def _q5_0(blocks: Blocks) -> Array:
-    import numpy as np
-
     high = np.unpackbits(blocks[..., 2:6], axis=-1, bitorder="little")
     return (_nibbles(blocks, 6, 22) | high << 4).astype(np.int8) - np.int8(16)
 
 
 def _q8_0(blocks: Blocks) -> Array:
-    import numpy as np
-
     return np.ascontiguousarray(blocks[..., 2:]).view(np.int8)
 
 
 def _q4_1(blocks: Blocks) -> Array:
-    import numpy as np
-
     return _nibbles(blocks, 4, 20).astype(np.float32) * _half(blocks, 0) + _half(blocks, 2)
 
 
 def _six_bits(packed: Array) -> tuple[Array, Array]:
     """Return eight scales and eight minima of six bits, from the 12 bytes of a block."""
-    import numpy as np
-
     low, high, rest = packed[..., :4], packed[..., 4:8], packed[..., 8:]
     scales = np.concatenate([low & 63, rest & 15 | low >> 6 << 4], axis=-1)
     minima = np.concatenate([high & 63, rest >> 4 | high >> 6 << 4], axis=-1)
@@ -202,8 +182,6 @@ def _six_bits(packed: Array) -> tuple[Array, Array]:
 
 def _k_floats(blocks: Blocks, integers: Array) -> Array:
     """Return values of Q4_K or Q5_K: eight parts of 32 with a scale and a minimum."""
-    import numpy as np
-
     scales, minima = _six_bits(blocks[..., 4:16])
     steps, lowest = _half(blocks, 0) * scales, _half(blocks, 2) * minima
     parts = integers.astype(np.float32).reshape(*steps.shape, 32)
@@ -212,8 +190,6 @@ def _k_floats(blocks: Blocks, integers: Array) -> Array:
 
 def _four_pairs(packed: Array) -> Array:
     """Return 256 integers of four bits: 32 low halves, then 32 high ones, four times."""
-    import numpy as np
-
     parts = packed.reshape(*packed.shape[:-1], 4, 32)
     return np.concatenate([parts & 15, parts >> 4], axis=-1).reshape(*packed.shape[:-1], 256)
 
@@ -223,8 +199,6 @@ def _q4_k(blocks: Blocks) -> Array:
 
 
 def _q5_k(blocks: Blocks) -> Array:
-    import numpy as np
-
     shifts = np.arange(8, dtype=np.uint8)[:, None]
     high = (blocks[..., None, 16:48] >> shifts & 1).reshape(*blocks.shape[:-1], 256)
     return _k_floats(blocks, _four_pairs(blocks[..., 48:176]) | high << 4)
@@ -235,8 +209,6 @@ def _q6_k(blocks: Blocks) -> Array:
 
     A block has two halves of 128, each with its low bits in 64 bytes and its high bits in 32.
     """
-    import numpy as np
-
     low = blocks[..., :128].reshape(*blocks.shape[:-1], 2, 1, 64)
     low = (low >> np.array([[0], [4]], np.uint8) & 15).reshape(*blocks.shape[:-1], 2, 4, 32)
     high = blocks[..., 128:192].reshape(*blocks.shape[:-1], 2, 1, 32)
@@ -245,8 +217,6 @@ def _q6_k(blocks: Blocks) -> Array:
 
 
 def _q6_k_scales(blocks: Blocks) -> Array:
-    import numpy as np
-
     return np.ascontiguousarray(blocks[..., 192:208]).view(np.int8) * _half(blocks, 208)
 
 

@@ -15,6 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from xdlc import ir
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir.data import Array
@@ -169,11 +171,7 @@ def _weight(file: Gguf, tensor: GgufTensor, order: Array | None, change: _Change
 
 
 def _renamed(file: Gguf, architecture: _Architecture, family: Family) -> list[_Parameter]:
-    """Return name, tensor, order of rows and change of each parameter.
-
-    Raises:
-        UnsupportedOp: If a tensor belongs to no decoder of the family.
-    """
+    """Return name, tensor, order of rows and change of each parameter."""
     names, key = family.names, file.metadata.get("general.architecture")
     parameters: list[_Parameter] = []
     for tensor in file.tensors.values():
@@ -220,8 +218,6 @@ def _inner(family: Family, role: str) -> str:
 
 def _halves(tensor: GgufTensor, heads: Any, where: str) -> Array:
     """Return the row of the file for each row in the order of two halves of a head."""
-    import numpy as np
-
     rows = tensor.shape[0]
     if type(heads) is not int or heads < 1 or rows % (2 * heads):
         problem = f"tensor {shown(tensor.name)} has {rows} rows for {heads!r} heads"
@@ -230,8 +226,6 @@ def _halves(tensor: GgufTensor, heads: Any, where: str) -> Array:
 
 
 def _without_one(weight: Weight) -> Weight:
-    import numpy as np
-
     return Weight(weight.floats().transform(lambda array: array.astype(np.float32) - 1, dtype=np.float32))
 
 
@@ -271,11 +265,7 @@ class _Config:
         self._file, self._name = file, name
 
     def value(self, key: str) -> Any:
-        """Return a number or text; one for all layers if all have the same.
-
-        Raises:
-            UnsupportedOp: If layers differ.
-        """
+        """Return a number or text; one for all layers if all have the same."""
         value = self._file.metadata.get(f"{self._name}.{key}")
         if isinstance(value, list):
             if not value or any(number != value[0] for number in value):
@@ -288,7 +278,6 @@ class _Config:
         return _short(value) if isinstance(value, float) else value
 
     def size(self, key: str) -> int:
-        """Return a size that has to be stated."""
         value = self.value(key)
         if type(value) is not int or not 1 <= value <= _LIMIT:
             problem = f"{self._name}.{key} is {shown(str(value))}, but must be from 1 to {_LIMIT}"
@@ -296,7 +285,6 @@ class _Config:
         return value
 
     def read(self, architecture: _Architecture, family: Family) -> dict[str, Any]:
-        """Return the config."""
         keys = {**_KEYS, **architecture.keys}
         stated = {key: self.value(own) for key, own in keys.items()}
         config = {**architecture.values, **_without_none(stated)}
@@ -376,8 +364,6 @@ def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _short(value: float) -> float:
     """Return the shortest decimal number of a float32: 1e-06, not 9.99999997e-07."""
-    import numpy as np
-
     with np.errstate(over="ignore"):
         single = np.float32(value)
     return float(str(single)) if float(single) == value else value

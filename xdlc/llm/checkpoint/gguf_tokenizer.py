@@ -14,7 +14,7 @@ from typing import Any
 
 from xdlc.errors import ModelError
 from xdlc.json_fields import shown
-from xdlc.llm.checkpoint.tokenizer import check_tokenizer
+from xdlc.llm.checkpoint.texts import check_tokenizer
 
 _MOST_TOKENS = 1 << 19
 _MOST_CHARACTERS = 1 << 23
@@ -96,7 +96,6 @@ class _Fields:
             self.scores = [float(-index) for index in range(count)]  # its merges have the order of tokens
 
     def fault(self, problem: str) -> ModelError:
-        """Return an error of the tokenizer."""
         return ModelError(f"its tokenizer {problem}", where=self._where, fix=_AGAIN)
 
     def _list(self, key: str, form: type) -> list[Any]:
@@ -106,7 +105,6 @@ class _Fields:
         return values
 
     def flag(self, key: str, otherwise: bool) -> bool:
-        """Return a flag."""
         value = self._metadata.get(f"tokenizer.ggml.{key}", otherwise)
         return value if isinstance(value, bool) else otherwise
 

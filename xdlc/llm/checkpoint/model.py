@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
+import numpy as np
+
 from xdlc import ir
 from xdlc.errors import ModelError
 from xdlc.ir.data import RowRange
@@ -45,7 +47,6 @@ class Weight:
 
     @property
     def data(self) -> ir.TensorData:
-        """Values or integers."""
         self._load()
         return self._data
 
@@ -57,8 +58,6 @@ class Weight:
 
     def part(self, start: int, stop: int) -> Weight:
         """Return a range of its rows."""
-        import numpy as np
-
         data, encoding = RowRange(self.data, start, stop), self.encoding
         if encoding is None:
             return Weight(data)
@@ -87,7 +86,6 @@ class Checkpoint:
         where: Its file or folder.
         config: Content of Hugging Face's config.json.
         weights: Parameters by Hugging Face's names.
-        tokenizer: Content of tokenizer.json.
         chat_template: Template of prompts, in Jinja.
         generation: Content of generation_config.json; ``bos_token_id`` is a number or None, ``eos_token_id``
             a list.

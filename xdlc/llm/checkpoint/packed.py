@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from xdlc import ir
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir.data import Array
@@ -70,11 +72,7 @@ def packed_weights(stated: Any, tensors: _Tensors, where: str) -> Mapping[str, W
 
 
 def _method(stated: Any, where: str) -> _Method:
-    """Return the method that a quantization_config names.
-
-    Raises:
-        UnsupportedOp: If it is not supported.
-    """
+    """Return the method that a quantization_config names."""
     if not isinstance(stated, dict):
         raise ModelError("quantization_config is not an object", where=where, fix=_AGAIN)
     name, bits = stated.get("quant_method"), stated.get("bits", 4)
@@ -141,8 +139,6 @@ def _read(
     shape: tuple[int, int],
     where: str,
 ) -> Weight:
-    import numpy as np
-
     steps = scales.numpy().astype(np.float32)
     if method.name != "compressed-tensors":
         steps = steps.T
@@ -171,8 +167,6 @@ def _read(
 
 def _gathered(steps: Array, middles: Array, order: Array, integers: Array) -> Array:
     """Return values of integers whose inputs have groups in any order."""
-    import numpy as np
-
     return (integers.astype(np.int32) - middles[:, order]).astype(np.float32) * steps[:, order]
 
 
@@ -186,8 +180,6 @@ def _integers(method: _Method, words: Array) -> Array:
 
 def _unpacked(method: _Method, words: Array, axis: int) -> Array:
     """Return the integers of words as uint8, unpacked along an axis."""
-    import numpy as np
-
     count = _WORD // method.bits
     shifts = np.arange(0, _WORD, method.bits, dtype=np.uint32)
     if method.name == "awq":

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from xdlc import ir
 from xdlc.converter.weights import mapped
 from xdlc.errors import ModelError, UnsupportedOp
@@ -91,7 +93,6 @@ def _check_offsets(ranges: Iterable[list[int]], size: int, where: str) -> None:
 
 def _data(file: ir.MappedFile, begin: int, entry: dict[str, Any], where: str) -> ir.TensorData:
     import ml_dtypes
-    import numpy as np
 
     name, (start, stop) = entry["dtype"], entry["data_offsets"]
     if name not in _DTYPES and name != "BF16":

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from xdlc.errors import ConstraintError, ModelError
 from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Tensor
+from xdlc.ir.names import place_of
 from xdlc.opdefs.args import operand
 from xdlc.opdefs.loader import all_types
 from xdlc.opdefs.loader import find as definition
@@ -77,7 +78,7 @@ def verify_shapes(graph: Graph) -> list[ConstraintError]:
             problems.append(
                 ConstraintError(
                     f"its parameters make the output [{stated}], but it is {list(wrong[0].shape)}",
-                    where=f"graph {graph.name!r}: op {op.name!r} ({op.type})",
+                    where=place_of(op),
                     fix="convert the source model again: the file is damaged, or a faulty tool wrote it",
                 )
             )

@@ -1,11 +1,8 @@
-"""Shape functions and source positions of resizing; sampling and blocks."""
+"""Shape functions of resizing, sampling and blocks."""
 
 from __future__ import annotations
 
-import numpy as np
-
 from xdlc.ir import Op
-from xdlc.ir.data import Array
 from xdlc.opdefs.args import integers, operand
 from xdlc.opdefs.shapes.base import Dims, ShapeError, shape
 
@@ -72,20 +69,3 @@ def batch_to_space(op: Op) -> list[Dims]:
     if batch % (down * across):
         raise ShapeError(f"blocks of {down}x{across} do not divide a batch of {batch}")
     return [(batch // (down * across), height * down - top - bottom, width * across - left - right, depth)]
-
-
-def positions(n: int, m: int, align: bool, half: bool) -> Array:
-    """Return where each of ``m`` elements is in ``n``; half a step ahead if ``half``."""
-    out = np.arange(m, dtype=np.float64)
-    if align:
-        return out * ((n - 1) / (m - 1)) if m > 1 else out * 0
-    return (out + (0.5 if half else 0.0)) * (n / m)
-
-
-def picks(n: int, m: int, align: bool, half: bool) -> Array:
-    """Return the element of ``n`` that ResizeNearestNeighbor picks for each of ``m``.
-
-    Places are exact, as HTP computes them: 64 * 126 / 128 is element 63, never 62 by a rounded ratio.
-    """
-    places = np.round(positions(n, m, align, half), 6)  # a ratio is rarely exact
-    return np.clip(np.floor(places + 0.5 if align else places), 0, n - 1)

@@ -173,11 +173,7 @@ def _differing_notes(models: Mapping[str, Model]) -> Iterator[XdlcError]:
 
 
 def _definitions(models: Mapping[str, Model]) -> dict[str, Collection]:
-    """Return the UDO packages of all models.
-
-    Raises:
-        ConstraintError: If definitions of an op differ.
-    """
+    """Return the UDO packages of all models."""
     packages: dict[str, Collection] = {}
     for place, model in models.items():
         for name, package in udo.definitions(model).items():

@@ -34,7 +34,6 @@ def by_graph(
 
     Args:
         forms: Names as the user wrote them, in any number of forms.
-        names_of: The names that there are, by graph.
 
     Raises:
         UsageError: If a graph is named that the model does not have.

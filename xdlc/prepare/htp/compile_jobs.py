@@ -38,12 +38,8 @@ class CompileJobs:
     """The work for several SoCs.
 
     Args:
-        name: What messages call the model.
-        targets: What to compile for.
-        existing: Caches by SoC.
         selections: The graphs to compile, by SoC.
         timeout: Time limit in seconds per SoC.
-        server: Starts the processes.
         keep: Whether they stay, with the graphs as they compiled them.
     """
 
@@ -150,7 +146,6 @@ def each_of(
     """Run work for each name in threads; yield name and result or error.
 
     Args:
-        names: What to work for.
         work: The work for a name, most of which is waiting for a process of its own.
         jobs: How many to work for at a time.
         started: Called in the caller's thread with a name whose work begins.

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from xdlc import passes
 from xdlc.compare.engines import HostEngine, HtpEngine, computed
 from xdlc.compare.figures import Difference
@@ -68,13 +70,9 @@ class Ran:
 
     Attributes:
         model: Model whose main graph it is.
-        soc: Name of the SoC.
-        feeds: Its inputs.
         expected: Its outputs on the host, by name.
         results: Its outputs on the emulation.
         seconds: Time of the run, loading included.
-        place: The cache, for messages.
-        launch: Starts child processes.
     """
 
     model: Model
@@ -98,8 +96,6 @@ class Ran:
 
 def difference(expected: Array, result: Array) -> Difference:
     """Return the difference of two arrays where float16 holds the first."""
-    import numpy as np
-
     first, second = (np.asarray(each, np.float32).reshape(-1) for each in (expected, result))
     counted = ~(np.abs(first) >= HIGHEST)
     sums = Difference()
@@ -260,8 +256,6 @@ def _are_places(tensor: Tensor) -> bool:
 
 def _overflowing(ran: Ran) -> tuple[Op, float] | None:
     """Return the first op with finite values beyond float16, and the largest."""
-    import numpy as np
-
     graph = ran.model.main
     for part in grouped(graph, segments(graph, computed(graph))):
         names = [segment.tensor.name for segment in part if segment.tensor.dtype.is_float]
@@ -277,8 +271,6 @@ def _overflowing(ran: Ran) -> tuple[Op, float] | None:
 
 def _overflow(ran: Ran, name: str) -> str:
     """Return a clause about values beyond float16, or an empty text."""
-    import numpy as np
-
     if ran.model.main.tensors[name].dtype.is_fixed:
         return ""
     values = HostEngine(ran.model).values(ran.feeds, [name])[name]
@@ -360,8 +352,6 @@ def _as_float16(array: Array) -> Array:
         >>> _as_float16([1e6, -float("inf"), 0.1]).tolist()
         [65504.0, -65504.0, 0.0999755859375]
     """
-    import numpy as np
-
     return np.clip(array, -HIGHEST, HIGHEST).astype(np.float16).astype(np.float32)
 
 
@@ -369,12 +359,7 @@ def _judge_chunk(ran: Ran, host: HostEngine, parts: Sequence[Segment], until: fl
     """Compare parts of a graph apart; return whether they ran.
 
     Arguments are those of ``judge``, and the engine of the whole graph.
-
-    Raises:
-        WrongCacheError: If one is wrong.
     """
-    import numpy as np
-
     graph = ran.model.main
     alone, entries = apart(graph, parts)
     needed = [name for name in entries if name not in ran.feeds]

@@ -28,10 +28,6 @@ def stages(graph: Graph, taken: Collection[Op]) -> dict[Op, int]:
     """Return the number of the partition of each op that HTP supports.
 
     An op waits for a further partition only if a path from a supported op to it has one that is not.
-
-    Args:
-        graph: The graph.
-        taken: The ops that HTP supports.
     """
     numbers = levels(
         graph.ops,
@@ -45,7 +41,6 @@ def move_later(graph: Graph, numbers: dict[Op, int]) -> None:
     """Move ops to later partitions if that does not increase traffic.
 
     Args:
-        graph: The graph.
         numbers: The number of each taken op's partition; changed in place.
     """
     for op in reversed(list(graph.ops)):
@@ -166,7 +161,7 @@ def _over(graph: Graph, component: Iterable[Op], numbers: dict[Op, int]) -> int:
     read: set[Tensor] = set()
     results: set[Tensor] = set()
     for op in component:
-        read.update(tensor for tensor in op.inputs if tensor is not None and not tensor.is_static)
+        read.update(op.computed)
         for tensor in op.outputs:
             readers = graph.consumers(tensor)
             if not readers or any(reader not in numbers for reader in readers):
@@ -185,7 +180,6 @@ class PlannedPartition:
     """A graph of a cache.
 
     Attributes:
-        name: Its name in the cache.
         graph: Name of the model's graph that it is, or is partition of.
         ops: Names of its ops, in order; None denotes the whole graph.
         count: Number of its ops.
@@ -202,7 +196,6 @@ class PartitionPlan:
     """Partition plan of a model for the HTP of one SoC.
 
     Attributes:
-        soc: Name of the SoC.
         partitions: Graphs of its cache, in the order in which they run.
         left: Ops that stay on the CPU, in order.
         roles: What each branch and loop body is, by the name of its graph, like ``body of 'loop'``.
@@ -258,7 +251,6 @@ def plan_partitions(
     """Return the partition plan of a model for a SoC.
 
     Args:
-        soc: Name of the SoC.
         refused: The ops that its HTP does not support, by graph and name.
         cuts: Graph and name of ops before which the partition that holds them is cut in two.
     """

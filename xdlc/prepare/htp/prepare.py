@@ -25,6 +25,7 @@ from xdlc.prepare.htp.partition_plan import PartitionPlan
 from xdlc.prepare.htp.prepare_partitions import PartitionJobs
 from xdlc.prepare.htp.targets import Target, targets
 from xdlc.prepare.htp.verify import Verified, Verifying, verify_caches
+from xdlc.runtime import htp
 from xdlc.runtime.dynamic_dims import open_problem
 from xdlc.runtime.htp.library import library_folder, unswept
 from xdlc.runtime.htp.process import ForkServer, WorkerSession, stored_model
@@ -194,17 +195,22 @@ def prepare_all(
         ContainerError: If the record with the facts about the model's caches is damaged.
         BackendError: If the vendor's package is missing.
     """
-    _check_options(vtcm_override, optimization_level, num_hvx_threads, jobs, timeout, verify_budget)
-    named = targets(
-        socs,
-        htp_archs,
-        vtcm_override=vtcm_override,
-        optimization_level=optimization_level,
-        num_hvx_threads=num_hvx_threads,
-        htp_dlbc=htp_dlbc,
-        share_weights=share_weights,
-        share_graph_weights=share_graph_weights,
+    args = {
+        "vtcm_override": vtcm_override,
+        "optimization_level": optimization_level,
+        "num_hvx_threads": num_hvx_threads,
+        "htp_dlbc": htp_dlbc,
+        "share_weights": share_weights,
+        "share_graph_weights": share_graph_weights,
+        "partition": partition,
+    }
+    if not 0 < timeout <= _LONGEST:
+        raise UsageError(f"timeout is {timeout} seconds", fix=f"pass more than 0 and at most {_LONGEST} s")
+    check_values(CompileOptions, {**args, "jobs": jobs, "verify_budget": verify_budget})
+    options = htp.CompileOptions(
+        vtcm_override, optimization_level, num_hvx_threads, htp_dlbc, share_weights, share_graph_weights
     )
+    named = targets(socs, htp_archs, options)
     requested = sorted(named, key=lambda target: target.soc.id)  # their order does not change the result
     library_folder()
     result = model.clone() if isinstance(model, Model) else load(model)
@@ -234,15 +240,6 @@ def prepare_all(
     for target in requested:
         if target.name in existing:
             check_foreign(existing[target.name], result, target, name)
-    args = {
-        "vtcm_override": vtcm_override,
-        "optimization_level": optimization_level,
-        "num_hvx_threads": num_hvx_threads,
-        "htp_dlbc": htp_dlbc or None,
-        "share_weights": share_weights or None,
-        "share_graph_weights": share_graph_weights or None,
-        "partition": partition or None,
-    }
     sample = None if isinstance(verify, bool) else verify
 
     def check(stored: Model, socs: Sequence[str], served: Mapping[str, WorkerSession]) -> Verified:
@@ -303,7 +300,6 @@ def _stored(
 
     Args:
         model: The model; it is changed, unless partitions of it were compiled.
-        work: The work, done.
         kind: Which option named what to compile for, ``htp_socs`` or ``htp_archs``.
         args: The other options, for the history.
         check: Verifies the caches of SoCs, and removes wrong ones.
@@ -334,7 +330,7 @@ def _stored(
     outcomes = [(target, outcome) for target, outcome in outcomes if target.name not in failures]
     compiled = [target for target, outcome in outcomes if outcome.compiled is not None]
     if compiled:
-        given = {key: str(value) for key, value in args.items() if value is not None}
+        given = {key: str(value) for key, value in args.items() if value is not None and value is not False}
         names = [t.soc.capabilities.name if kind == "htp_archs" else t.name for t in compiled]
         add_step(model, "xdlc-graph-prepare", {kind: ",".join(names), **given})
     return Prepared(
@@ -346,18 +342,3 @@ def _stored(
         notices=tuple(notices),
         plans=plans,
     )
-
-
-def _check_options(
-    vtcm: int | None, level: int, threads: int | None, jobs: int | None, timeout: float, budget: float
-) -> None:
-    if not 0 < timeout <= _LONGEST:
-        raise UsageError(f"timeout is {timeout} seconds", fix=f"pass more than 0 and at most {_LONGEST} s")
-    numbers = {
-        "vtcm_override": vtcm,
-        "optimization_level": level,
-        "num_hvx_threads": threads,
-        "jobs": jobs,
-        "verify_budget": budget,
-    }
-    check_values(CompileOptions, numbers)

@@ -51,12 +51,7 @@ class PartitionJobs:
 
     Args:
         model: The model; it stays as it is.
-        path: A DLC with it.
-        name: What messages call it.
-        targets: What to compile for.
-        existing: Caches by SoC.
         timeout: Time limit in seconds per SoC.
-        server: Starts the processes.
         strict: Whether HTP has to support all ops but those that run other graphs, branches and bodies aside.
 
     Attributes:

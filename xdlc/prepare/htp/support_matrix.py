@@ -8,7 +8,7 @@ from pathlib import Path
 
 from xdlc.errors import BackendError, each_problem
 from xdlc.ir import Model
-from xdlc.page.pictures.verdicts import verdicts
+from xdlc.page.pictures import verdicts
 from xdlc.prepare.htp.support_query import CpuFallback, query_support
 from xdlc.runtime.htp import build_id
 from xdlc.runtime.htp.library import using
@@ -21,10 +21,8 @@ class Support:
     """Verdict of a library on the ops of a model for a SoC.
 
     Attributes:
-        library: Folder of the library.
         build: Build of the library; None if it does not work.
         soc: Name of the SoC; None for the verdict on a library that does not work.
-        ops: Number of ops.
         unsupported: The ops that it does not support.
         problems: Texts of the problems that are of no single op.
     """
@@ -45,9 +43,7 @@ def support_matrix(
     Args:
         model: The model, of which nothing is compiled.
         libraries: Folders of packages or SDKs.
-        socs: The SoCs.
         timeout: Seconds that one verdict may take.
-        name: The model's name in messages.
     """
     ops = sum(len(graph.ops) for graph in model.graphs.values())
     with stored_model(model) as path:
@@ -71,12 +67,7 @@ def support_matrix(
 
 
 def as_svg(model: Model, matrix: Sequence[Support]) -> str:
-    """Return a picture of the ops that each SoC supports.
-
-    Args:
-        model: The model of the matrix.
-        matrix: The verdicts.
-    """
+    """Return a picture of the ops that each SoC supports."""
     ops = [(graph.name, op.name) for graph in model.graphs.values() for op in graph.ops]
     names = {(graph, op): f"{graph}: {op}" for graph, op in ops}
     libraries = {support.library for support in matrix}

@@ -20,14 +20,7 @@ from xdlc.runtime.htp.validator_log import FIXED_DIMS
 
 @dataclass(frozen=True, slots=True)
 class CpuFallback:
-    """An op that falls back to the CPU.
-
-    Attributes:
-        graph: Name of its graph.
-        op: Its name.
-        type: Its type.
-        reason: The reason in words.
-    """
+    """An op that falls back to the CPU."""
 
     graph: str
     op: str
@@ -41,7 +34,6 @@ class SupportReport:
 
     Attributes:
         unsupported: The ops that it does not support, by graph and name.
-        problems: The same as errors.
         blocking: Those of a model that is to run on HTP as a whole: of the graphs that no others run, and
             without ``If`` and ``While``, whose graphs the host runs one by one.
     """
@@ -59,13 +51,6 @@ def query_support(
     model: Model, path: str | os.PathLike[str], soc: str, *, timeout: float, name: str, launch: Launch = start
 ) -> SupportReport:
     """Query a SoC's HTP on every op of a model.
-
-    Args:
-        path: A DLC with it.
-        soc: Name of the SoC.
-        timeout: Seconds to wait.
-        name: The model's name in messages.
-        launch: Starts the child process.
 
     Raises:
         BackendError: If the library is missing, unknown, or fails.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdlc.errors import ConstraintError, UsageError
 from xdlc.options import spell
@@ -11,13 +11,14 @@ from xdlc.runtime.htp import CompileOptions
 from xdlc.runtime.htp.unsupported_op import without_htp
 from xdlc.targets import FIRST_HTP, Soc, all_socs, arch_numbers, find_arch, find_soc
 
+_USUAL = CompileOptions(optimization_level=2)
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """A SoC to compile for.
 
     Attributes:
-        soc: The SoC.
         options: The compiler's options for it.
     """
 
@@ -32,14 +33,8 @@ class Target:
 
 def targets(
     socs: Sequence[str],
-    archs: Sequence[str | int],
-    *,
-    vtcm_override: int | None,
-    optimization_level: int,
-    num_hvx_threads: int | None,
-    htp_dlbc: bool,
-    share_weights: bool,
-    share_graph_weights: bool = False,
+    archs: Sequence[str | int] = (),
+    options: CompileOptions = _USUAL,
 ) -> list[Target]:
     """Return the compile targets, in the order of the SoCs.
 
@@ -51,44 +46,28 @@ def targets(
     Args:
         socs: Names or ids of SoCs.
         archs: Architectures like ``v73`` or 73, instead of SoCs.
-        vtcm_override: VTCM in MB to plan for; 0 and None mean all that the SoC has.
-        optimization_level: 1 to 3.
-        num_hvx_threads: Threads of the vector unit.
-        htp_dlbc: Whether to compress feature maps in memory.
-        share_weights: Whether to keep weights out of the caches.
-        share_graph_weights: Whether to keep weights of several graphs once in a cache.
+        options: Options of all; VTCM of 0 and None mean all that the SoC has.
 
     Raises:
         UsageError: If one is not known, none or both kinds are given, or an option does not fit.
         ConstraintError: If one has no HTP.
     """
-    if archs and (socs or vtcm_override is not None):
+    if archs and (socs or options.vtcm_mb is not None):
         other = "SoCs" if socs else spell("vtcm_override")
         raise UsageError(
             f"{spell('htp_archs')} and {other} exclude each other",
             fix="pass only architectures, or only SoCs",
         )
-    if share_weights and share_graph_weights:
+    if options.share_weights and options.share_graph_weights:
         raise UsageError(
             f"{spell('share_weights')} and {spell('share_graph_weights')} exclude each other",
             fix="pass only one of the two options",
         )
     if not socs and not archs:
         raise UsageError("no SoC is named", fix="name SoCs, like sm8550,sm8650", code="XD202")
-    chosen = dict(_of_archs(archs)) if archs else dict(_of_socs(socs, vtcm_override))
+    chosen = dict(_of_archs(archs)) if archs else dict(_of_socs(socs, options.vtcm_mb))
     return [
-        Target(
-            soc,
-            CompileOptions(
-                vtcm_mb,
-                optimization_level,
-                num_hvx_threads,
-                htp_dlbc,
-                share_weights,
-                share_graph_weights,
-                arch_only=bool(archs),
-            ),
-        )
+        Target(soc, replace(options, vtcm_mb=vtcm_mb, arch_only=bool(archs)))
         for soc, vtcm_mb in chosen.items()
     ]
 

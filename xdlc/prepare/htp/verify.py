@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
+from zlib import crc32
+
+import numpy as np
 
 from xdlc.compare.engines import HostEngine
 from xdlc.compare.figures import Difference
@@ -22,10 +25,12 @@ from xdlc.container import cache_provenance
 from xdlc.container.cache_entry import read_entry
 from xdlc.container.cache_provenance import CacheFacts, GraphFacts, OutputFigures, Verification
 from xdlc.container.caches import Cache, remove_caches, shares_weights
-from xdlc.errors import BackendError, XdlcError
-from xdlc.ir import Graph, Model
+from xdlc.errors import BackendError, UsageError, XdlcError
+from xdlc.ir import Graph, Model, ScaleOffset, Tensor
+from xdlc.ir.data import Array
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import has_control_flow, outer_graphs, reachable
+from xdlc.opdefs.traits import traits
 from xdlc.options import spell
 from xdlc.prepare.htp.cache_records import held_caches, options_of_facts
 from xdlc.prepare.htp.compile_jobs import each_of
@@ -39,7 +44,6 @@ from xdlc.prepare.htp.op_judgement import (
     seconds,
     wrong,
 )
-from xdlc.prepare.htp.seeded_inputs import NoInputError, seeded
 from xdlc.runtime.htp import CompileOptions
 from xdlc.runtime.htp.partition_schedule import partition_graph
 from xdlc.runtime.htp.process import EndedError, Launch, WorkerSession, start
@@ -47,6 +51,64 @@ from xdlc.runtime.htp.session import CacheSession
 from xdlc.runtime.states import with_first_values
 from xdlc.runtime.timeout import EMULATED
 from xdlc.worker.process import ChildDiedError
+
+_FLOATS = 3.0
+"""Largest seeded number of a float input."""
+_MOST = 1 << 27
+"""Most values of all inputs."""
+
+
+class NoInputError(UsageError):
+    """Inputs that cannot be made, or a network that cannot be verified."""
+
+
+def seeded(graph: Graph, states: Mapping[str, object] = {}) -> dict[str, Array]:
+    """Return inputs of a graph that depend on names and shapes alone.
+
+    Raises:
+        NoInputError: If an input has dynamic dimensions, or the inputs are too large.
+    """
+    count = sum(tensor.size for tensor in graph.inputs)
+    if count > _MOST:
+        raise NoInputError(f"its inputs have {count:,} values, more than {_MOST:,}")
+    feeds: dict[str, Array] = {}
+    for tensor in graph.inputs:
+        if tensor.name in states:
+            continue
+        if tensor.dynamic_axes:
+            raise NoInputError(f"input {tensor.name!r} has dynamic dimensions")
+        rng = np.random.default_rng(crc32(tensor.name.encode()))
+        if isinstance(tensor.encoding, ScaleOffset) and tensor.dtype.is_fixed:
+            scale, bits = tensor.encoding.scale, 8 * tensor.dtype.numpy.itemsize
+            first = -(1 << bits - 1) if tensor.dtype.numpy.kind == "i" else 0
+            low, high = ((first + add + tensor.encoding.offset) * scale for add in (0, (1 << bits) - 1))
+            values = rng.normal((low + high) / 2, (high - low) / 6, tensor.shape)
+            feeds[tensor.name] = np.clip(values, low, high).astype(np.float32)
+        elif tensor.dtype.is_float:
+            values = np.clip(rng.standard_normal(tensor.shape), -_FLOATS, _FLOATS)
+            feeds[tensor.name] = values.astype(np.float32).astype(tensor.dtype.numpy)
+        else:
+            most = min(_bounds(graph, tensor), default=2)
+            feeds[tensor.name] = rng.integers(0, max(most, 1), tensor.shape).astype(tensor.dtype.numpy)
+    return feeds
+
+
+def _bounds(graph: Graph, tensor: Tensor) -> Iterator[int]:
+    """Yield how many entries each table has that integers are indices of."""
+    reached, waiting = {tensor}, [tensor]
+    while waiting:
+        source = waiting.pop()
+        for op in graph.consumers(source):
+            table = op.inputs[0]
+            if traits(op).selects and len(op.inputs) > 1 and op.inputs[1] is source and table is not None:
+                if op.type == "Gather":
+                    yield table.shape[int(op.param("axis", 0))]
+                else:
+                    yield min(table.shape, default=1)
+            elif traits(op).copies or op.type == "Cast":
+                waiting += [result for result in op.outputs if result not in reached]
+                reached.update(op.outputs)
+
 
 Serve = Callable[[], WorkerSession]
 """Returns a child process with graphs that it compiled, which stays open for the next run."""
@@ -61,7 +123,6 @@ class Verifying:
     Attributes:
         sample: Arrays by input of the main graph; None: seeded inputs.
         budget: Seconds that a cache may take.
-        launch: Starts child processes.
         served: Children that have the graphs of caches as they compiled them, by SoC.
     """
 
@@ -93,7 +154,6 @@ def verify_caches(
     are removed.
 
     Args:
-        name: What messages call the model.
         timeout: Seconds that compiling parts of the model may take.
         jobs: Number of caches to verify at a time.
     """
@@ -199,9 +259,7 @@ def verify(
     once more.
 
     Args:
-        model: The model that has the cache.
         sources: Sources of the graphs of the cache, by their name in it.
-        name: What messages call the model.
         timeout: Seconds that compiling parts may take.
         options: Options that the cache was compiled with, if they are known.
 
@@ -248,11 +306,7 @@ def _compiling(
     timeout: float,
     verifying: Verifying,
 ) -> Serve:
-    """Return a function that compiles graphs when it is first called.
-
-    Args:
-        stack: Ends the process.
-    """
+    """Return a function that compiles graphs when it is first called."""
 
     @functools.cache
     def serve() -> WorkerSession:
@@ -300,9 +354,6 @@ def _of_graph(
 
     Args:
         graphs: The graphs of the cache that are of the main graph, by their name in it.
-        sources: Sources of the graphs of the cache.
-        serve: Compiles the graphs instead of loading the cache.
-        place: What messages call the graph.
         timeout: Seconds that compiling parts may take.
     """
     states: Mapping[str, Any] = model.metadata.get("states", {})
@@ -371,9 +422,6 @@ class _Run:
 
         Args:
             limit: Seconds that loading may take, and running.
-
-        Raises:
-            BackendError: If the emulation ends.
         """
         names = [tensor.name for tensor in self._model.main.outputs]
         start = time.monotonic()

@@ -44,7 +44,6 @@ class Algorithm:
     Attributes:
         name: Its name on the command line.
         stage: When it runs.
-        run: The function.
     """
 
     name: str

@@ -12,6 +12,8 @@ absorbs the mean error.  That needs no training and a few seconds.
 
 from __future__ import annotations
 
+import numpy as np
+
 from xdlc.ir import ScaleOffset
 from xdlc.ir.data import Array
 from xdlc.quant.algorithms import Stage, algorithm
@@ -43,8 +45,6 @@ def run(plan: Plan, calibration: Calibration, engine: Engine) -> Plan:
 
 
 def _solve(plan: Plan, site: Site, problem: Problem, matrix: Array, scales: Array) -> Fitted:
-    import numpy as np
-
     gram, best, limits = problem.gram, problem.solution(), site.limits
 
     def rounding(real: Array, tried: Array) -> Array:

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from xdlc.ir import Op, ScaleOffset, Tensor
 from xdlc.ir import dtype as dt
@@ -23,14 +24,13 @@ from xdlc.quant.algorithms import Stage, algorithm
 from xdlc.quant.bias import layers_of_outputs
 from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.engine import Engine
+from xdlc.quant.equalization_chains import plus
 from xdlc.quant.judge import Score
 from xdlc.quant.op_specs import rule_of
 from xdlc.quant.plan import Plan
 from xdlc.quant.ranges import Range, representable
 from xdlc.quant.storing import quantized_copy
-
-if TYPE_CHECKING:
-    from xdlc.runtime.lower import Lowered
+from xdlc.runtime.lower import Lowered
 
 
 class Means:
@@ -47,8 +47,6 @@ class Means:
 
     def __call__(self, lowered: Lowered) -> None:
         """Add means of the tensors that this part is the first to contain."""
-        import numpy as np
-
         for name in [name for name in self._left if name in lowered.graph.tensors]:
             tensor, limit = lowered.graph.tensors[name], self._left.pop(name)
             value, order = lowered.value(name, any_layout=True), lowered.layout(name)
@@ -68,8 +66,6 @@ class Means:
     @classmethod
     def read(cls, results: Mapping[str, Array], names: list[str]) -> dict[str, Array]:
         """Return the means of a run by tensor name, float64."""
-        import numpy as np
-
         return {name: np.asarray(results[cls.key(name)], np.float64) for name in names}
 
 
@@ -83,8 +79,6 @@ def bias_correction(plan: Plan, calibration: Calibration, engine: Engine) -> Pla
 
     Ops are corrected group by group.
     """
-    import numpy as np
-
     shown = layers_of_outputs(plan.graph)
     ops = [op for op in plan.placement.fixed if op not in shown and _is_correctable(plan, op)]
     if not ops:
@@ -117,7 +111,7 @@ def bias_correction(plan: Plan, calibration: Calibration, engine: Engine) -> Pla
 
 def _is_correctable(plan: Plan, op: Op) -> bool:
     rule, form = rule_of(op), plan.decision.statics.get((op, 2))
-    if rule is None or not rule.is_weighted or form is None or form[0] is not SFIXED32:
+    if not rule.is_weighted or form is None or form[0] is not SFIXED32:
         return False
     bias, result = op.inputs[2], op.outputs[0]
     return (
@@ -148,8 +142,6 @@ def _means_of(plan: Plan, engine: Engine, limits: dict[str, Range | None], guard
 
 def _rows(runs: list[dict[str, Array]]) -> dict[str, Array]:
     """Return the means of each tensor as [samples, channels]."""
-    import numpy as np
-
     return {name: np.stack([run[name] for run in runs]) for name in (runs[0] if runs else ())}
 
 
@@ -159,8 +151,6 @@ def _certain(errors: Array) -> Array:
     The mean of few samples that differ much is uncertain; it is shrunk by the part of its square
     that its own variance explains (James and Stein).
     """
-    import numpy as np
-
     mean, count = errors.mean(axis=0), len(errors)
     if count < 2:
         return np.asarray(mean)
@@ -181,11 +171,7 @@ def _restore(biases: list[tuple[Tensor, TensorData | None]]) -> None:
 def _add(op: Op, summand: Array) -> None:
     bias = op.inputs[2]
     if bias is not None and bias.data is not None:
-        bias.data = bias.data.transform(partial(_plus, summand=summand))
-
-
-def _plus(array: Array, *, summand: Array) -> Array:
-    return (array + summand).astype(array.dtype)
+        bias.data = bias.data.transform(partial(plus, summand=summand))
 
 
 def _trial(

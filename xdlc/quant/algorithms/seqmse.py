@@ -10,6 +10,8 @@ activations keep their scales, with which HTP rounds exactly.
 
 from __future__ import annotations
 
+import numpy as np
+
 from xdlc.ir import ScaleOffset
 from xdlc.ir.data import Array
 from xdlc.quant.algorithms import Stage, algorithm
@@ -30,8 +32,6 @@ def run(plan: Plan, calibration: Calibration, engine: Engine) -> Plan:
 
 
 def _solve(plan: Plan, site: Site, problem: Problem, matrix: Array, scales: Array) -> Fitted:
-    import numpy as np
-
     def rounding(_: Array, tried: Array) -> Array:
         copies = np.tile(matrix, (1, 1, tried.shape[2] // matrix.shape[2]))
         return nearest(copies, tried, site.limits)

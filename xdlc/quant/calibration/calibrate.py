@@ -5,11 +5,13 @@ Each sample runs once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from itertools import chain, islice
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model, Tensor
@@ -18,21 +20,18 @@ from xdlc.options.quantizing import OutputKind
 from xdlc.quant.attention_masks import add_peaks
 from xdlc.quant.calibration.statistics import ModelStatistics, Statistics
 from xdlc.quant.calibration.worker import Give, Meter, Watch, keys_of, measure_in_processes
-from xdlc.quant.engine import Engine, KernelSource
+from xdlc.quant.engine import Engine
 from xdlc.quant.judge import OutputJudge, Part, judged, parts_of_outputs
 from xdlc.quant.range_methods import Grid, find_range_method
 from xdlc.quant.ranges import Range
 from xdlc.quant.samples import HELD_OUT, Sample, Samples, is_held_out, run_sample
 from xdlc.runtime.cpu import array_of
-from xdlc.runtime.timeout import OBSERVED
+from xdlc.runtime.engine import give_back
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from xdlc.quant.plan import Plan
     from xdlc.quant.sample_faults import Fault
     from xdlc.quant.sample_summary import SampleSummary
-    from xdlc.runtime.udo import Kernels
 
 
 CHUNK = HELD_OUT
@@ -88,10 +87,7 @@ class Spread:
 
         Args:
             number: Its number among all samples, of which some may not be added.
-            sample: Arrays by input name.
         """
-        import numpy as np
-
         if self.count % self._stride == 0:
             self.kept.append(
                 KeptSample(number, {name: np.array(array_of(array)) for name, array in sample.items()})
@@ -191,18 +187,10 @@ class Calibration:
 
 def calibrate(
     model: Model,
-    tensors: Sequence[Tensor],
+    watch: Watch,
     samples: Iterable[Sample],
-    *,
-    averaged: Sequence[Tensor] = (),
-    histograms: bool = False,
-    outputs: Sequence[str] = (),
-    give: Give | None = None,
-    jobs: int = 1,
-    progress: Callable[[int], None] | None = None,
-    kernels: Kernels | None = None,
-    source: KernelSource | None = None,
-    loop_timeout: float = OBSERVED,
+    engine: Engine,
+    give: Give = lambda number, floats: None,
 ) -> Calibration:
     """Return statistics of activations over all samples of the float model.
 
@@ -214,33 +202,18 @@ def calibrate(
     Args:
         model: The model to run; encodings it has already are ignored.
         samples: Arrays by input name; read once, one at a time.
-        outputs: Names of tensors of the main graph whose values are wanted as they are.
-        give: Called with the number of each sample and these values.
-        jobs: Processes that share the samples; the result does not depend on it.
-        source: Where processes beside this one get them from.
+        engine: Runs the model; the result does not depend on its number of processes.
+        give: Called with the number of each sample and the values of ``watch.outputs``, in order.
 
     Raises:
         UsageError: If a sample does not fit the inputs, or there are no samples.
         ModelError: If a value is NaN or infinite; names tensor and sample.
         BackendError: If a process dies.
     """
-    watch = Watch(tensors, averaged, histograms, outputs)
-    if jobs > 1:
-        parts = measure_in_processes(
-            model,
-            watch,
-            samples,
-            give=give,
-            jobs=jobs,
-            chunk=CHUNK,
-            progress=progress,
-            source=source or KernelSource(),
-            loop_timeout=loop_timeout,
-        )
+    if engine.jobs > 1:
+        parts = measure_in_processes(model, watch, samples, engine, CHUNK, give)
     else:
-        parts = _measure(
-            Meter(model, watch, kernels=kernels, loop_timeout=loop_timeout), samples, give, progress
-        )
+        parts = _measure(Meter(model, watch, engine), samples, give)
     measured, rest = ModelStatistics(), ModelStatistics()
     for part, held_out in parts:
         measured, rest = measured.merge(part).merge(held_out), rest.merge(part)
@@ -252,22 +225,22 @@ def calibrate(
         raise UsageError("the list of samples is empty", fix=fix, code="XD205")
     keys = keys_of(model)
     return Calibration(
-        statistics={tensor: measured.statistics.get(keys[tensor], Statistics()) for tensor in tensors},
+        statistics={tensor: measured.statistics.get(keys[tensor], Statistics()) for tensor in watch.tensors},
         means={
             tensor: measured.means[keys[tensor]].clipped
-            for tensor in averaged
+            for tensor in watch.averaged
             if keys[tensor] in measured.means
         },
-        rest={tensor: rest.statistics.get(keys[tensor], Statistics()) for tensor in tensors},
+        rest={tensor: rest.statistics.get(keys[tensor], Statistics()) for tensor in watch.tensors},
     )
 
 
 def _measure(
-    meter: Meter, samples: Iterable[Sample], give: Give | None, progress: Callable[[int], None] | None
+    meter: Meter, samples: Iterable[Sample], give: Give
 ) -> Iterator[tuple[ModelStatistics, ModelStatistics]]:
     left, done = iter(samples), 0
     for first in left:
-        measured = meter.measure(chain((first,), islice(left, CHUNK - 1)), done, give, progress)
+        measured = meter.measure(chain((first,), islice(left, CHUNK - 1)), done, give)
         done += sum(part.count for part in measured)
         yield measured
 
@@ -291,8 +264,6 @@ def calibrated(
         UsageError: If there are no samples, or one does not fit the inputs.
         ModelError: If a value is NaN or infinite; names tensor and sample.
     """
-    from xdlc.runtime.engine import give_back
-
     method = find_range_method(plan.options.act_quantizer_calibration)
     chooses = method.needs_network and plan.placement.has_free_bytes
     compared = Spread(_most_compared(plan.graph), SAMPLE_BYTES)
@@ -314,6 +285,7 @@ def calibrated(
     def give(number: int, floats: Mapping[str, Array]) -> None:
         for spread in (compared, first, held_out):
             spread.give(number, floats)
+        engine.report("calibrating", number + 1, samples.count)
 
     outputs = judged(plan.graph)
     marks = [(part.graph, part.graph.mark()) for part in plan.parts]
@@ -321,20 +293,13 @@ def calibrated(
     for part in plan.parts:
         peaks.update(add_peaks(part.graph, part.masks))
     try:
-        calibration = calibrate(
-            plan.model,
+        watch = Watch(
             [*(tensor for part in plan.parts for tensor in part.watched), *peaks.values()],
-            watched(),
             averaged=[tensor for part in plan.parts for tensor in part.averaged],
             histograms=method.histogram and (chooses or not method.needs_network),
             outputs=outputs,
-            give=give,
-            jobs=engine.jobs,
-            progress=lambda done: engine.report("calibrating", done, samples.count),
-            kernels=engine.kernels,
-            source=engine.source,
-            loop_timeout=engine.loop_timeout,
         )
+        calibration = calibrate(plan.model, watch, watched(), engine, give)
     finally:
         for graph, mark in marks:
             graph.retract(mark)
@@ -374,8 +339,6 @@ def measure_with(plan: Plan, calibration: Calibration, samples: Iterable[Sample]
     Raises:
         UsageError: If a sample does not fit the inputs, or holds NaN or infinite values.
     """
-    import numpy as np
-
     spread = Spread(2 * MOST_HELD_OUT, SAMPLE_BYTES)
     session = engine.session(plan.model, quantized=False, outputs=judged(plan.graph))
     for number, sample in enumerate(samples):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,9 +17,7 @@ from xdlc.ir import dtype as dt
 from xdlc.ir.data import Array
 from xdlc.opdefs.traits import operation_name, traits
 from xdlc.quant.calibration.statistics import Key, SampleStatistics, spread
-
-if TYPE_CHECKING:
-    from xdlc.runtime.lower import Lowered
+from xdlc.runtime.lower import Lowered
 
 _LOW, _HIGH = "ReduceMin", "ReduceMax"
 _SUM, _MEAN = "ReduceSum", "ReduceMean"
@@ -35,7 +32,6 @@ class PartTaps:
     Attributes:
         name: Name of the vector among the results.
         watched: Positions of the watched tensors in the order in which results lie.
-        averaged: The averaged ones.
         checked: For each of ``watched`` the averaged tensor whose mean shows NaN, which is the same.
         parts: ONNX values of each kind of result.
         sizes: Number of elements of each of these.
@@ -88,15 +84,12 @@ class PartTaps:
     def _reduce(
         self, lowered: Lowered, tensor: Tensor, kind: str, value: str, kept: int | None, rows: int
     ) -> None:
-        import numpy as np
-
         axes = np.array([axis for axis in range(tensor.rank) if axis != kept], np.int64)
         if axes.size:
             (value,) = lowered.add_node(kind, [value, lowered.add_constant(axes)], keepdims=0)
         self._keep(kind, self._vector(lowered, tensor, value, flat=kept is not None), rows)
 
     def _vector(self, lowered: Lowered, tensor: Tensor, value: str, *, flat: bool = False) -> str:
-        import numpy as np
         from onnx import TensorProto
 
         if lowered.dtype(tensor) != np.float32:
@@ -107,8 +100,6 @@ class PartTaps:
         return value
 
     def _sample(self, lowered: Lowered, tensor: Tensor, value: str, index: int, limit: int) -> None:
-        import numpy as np
-
         start, stride = spread(tensor.size, limit)
         bounds = (start, np.iinfo(np.int64).max, 0, stride)
         inputs = [lowered.add_constant(np.array([number], np.int64)) for number in bounds]
@@ -137,8 +128,6 @@ class PartTaps:
 
     def read(self, results: Mapping[str, Array], reading: SampleStatistics) -> None:
         """Add the result vector of a part to a sample's statistics."""
-        import numpy as np
-
         self.runs += 1
         vector = results[self.name]
         pieces, at = {}, 0
@@ -168,8 +157,6 @@ class PartTaps:
                 reading.values[index].append(results[self.loose[index]] if index in self.loose else values)
 
     def _split(self, pieces: Mapping[str, Array], kind: str) -> list[Array]:
-        import numpy as np
-
         return np.split(pieces[kind], _starts(self.sizes[kind])[1:])
 
 
@@ -182,8 +169,6 @@ def _finite(lowered: Lowered, tensor: Tensor, value: str) -> str:
 
 
 def _starts(sizes: Sequence[int]) -> Array:
-    import numpy as np
-
     return np.cumsum([0, *sizes[:-1]])
 
 
@@ -250,8 +235,6 @@ class Taps:
         return taken
 
     def _fresh(self) -> SampleStatistics:
-        import numpy as np
-
         lows, highs = np.full(self._count, np.inf), np.full(self._count, -np.inf)
         values: list[list[Array]] = [[] for _ in range(self._count)] if self._limit else []
         return SampleStatistics(lows, highs, np.zeros(self._count), values=values)

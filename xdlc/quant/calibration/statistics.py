@@ -12,6 +12,8 @@ import math
 from dataclasses import dataclass, field
 from typing import IO, TypeAlias
 
+import numpy as np
+
 from xdlc.ir.data import Array
 from xdlc.quant.ranges import NOTHING, Range
 
@@ -35,8 +37,6 @@ _SMALLEST = -126
 
 
 def _empty() -> Array:
-    import numpy as np
-
     return np.zeros(0, np.int64)
 
 
@@ -69,8 +69,6 @@ class Histogram:
             >>> Histogram.of(np.float32([0.0, 1.0, 1.0])).total
             3
         """
-        import numpy as np
-
         if not values.size:
             return cls()
         low, high = float(values.min()), float(values.max())
@@ -87,7 +85,6 @@ class Histogram:
 
     @property
     def width(self) -> float:
-        """Width of a bin."""
         return 2.0**self.exponent
 
     @property
@@ -98,21 +95,15 @@ class Histogram:
     @property
     def edges(self) -> Array:
         """Edges of the bins, float64: one more than there are bins."""
-        import numpy as np
-
         return (self.first + np.arange(self.counts.size + 1)) * self.width
 
     @property
     def centres(self) -> Array:
         """Middles of the bins, float64."""
-        import numpy as np
-
         return (self.first + np.arange(self.counts.size) + 0.5) * self.width
 
     def merge(self, histogram: Histogram) -> Histogram:
         """Return the exact histogram of both sets of values, the same in any order."""
-        import numpy as np
-
         if not self.counts.size:
             return histogram
         if not histogram.counts.size:
@@ -147,8 +138,6 @@ def share_below(sizes: Array, counts: Array, share: float) -> float:
     Returns:
         One of the sizes; 0 where nothing was counted.
     """
-    import numpy as np
-
     order = np.argsort(sizes, kind="stable")
     below = np.cumsum(counts[order])
     if not below.size or not below[-1] > 0:
@@ -172,7 +161,6 @@ class Statistics:
 
     Attributes:
         seen: Smallest and largest value, exact.
-        count: Samples merged.
         lows: Sum over samples of ``low * DECAY^age``, for the moving average of minima.
         highs: The same of maxima.
         histogram: Histogram of a part of the values; empty if no method needs one.
@@ -270,7 +258,6 @@ class ChannelMeans:
     """Means over samples of the mean of each channel, without outliers.
 
     Attributes:
-        count: Samples merged.
         table: Sum, smallest and largest of their means, float64, [3, channels].
     """
 
@@ -280,14 +267,10 @@ class ChannelMeans:
     @classmethod
     def of(cls, mean: Array) -> ChannelMeans:
         """Return the channel means of one sample."""
-        import numpy as np
-
         return cls(1, np.stack([mean, mean, mean]))
 
     def merge(self, other: ChannelMeans) -> ChannelMeans:
         """Return the channel means of both sets of samples."""
-        import numpy as np
-
         (total, low, high), (more, lower, higher) = self.table, other.table
         table = np.stack([total + more, np.minimum(low, lower), np.maximum(high, higher)])
         return ChannelMeans(self.count + other.count, table)
@@ -295,8 +278,6 @@ class ChannelMeans:
     @property
     def clipped(self) -> Array:
         """The mean of each channel, without its two extreme samples if they dominate."""
-        import numpy as np
-
         total, low, high = self.table
         plain = total / self.count
         if self.count < CLIPS:
@@ -313,7 +294,6 @@ class ModelStatistics:
     """Statistics of activations over some samples.
 
     Attributes:
-        count: Number of samples.
         statistics: Statistics of the watched tensors; a sample does not reach those of a branch not taken.
         means: Means of the channels of the averaged tensors, over samples.
     """
@@ -333,8 +313,6 @@ class ModelStatistics:
 
     def save(self, file: IO[bytes]) -> None:
         """Write it to a file of plain arrays, bit for bit."""
-        import numpy as np
-
         measured = list(self.statistics.values())
         histograms = [statistics.histogram for statistics in measured]
         names = json.dumps([list(self.statistics), list(self.means)])
@@ -354,8 +332,6 @@ class ModelStatistics:
     @classmethod
     def load(cls, file: IO[bytes]) -> ModelStatistics:
         """Return the statistics that ``save`` wrote."""
-        import numpy as np
-
         file.seek(0)
         with np.load(file, allow_pickle=False) as data:
             named = json.loads(data["names"].tobytes())

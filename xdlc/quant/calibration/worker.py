@@ -16,7 +16,9 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeAlias
+from typing import IO, Any, TypeAlias
+
+import numpy as np
 
 from xdlc.container import load
 from xdlc.errors import BackendError, ModelError, UsageError, XdlcError
@@ -36,16 +38,12 @@ from xdlc.quant.calibration.statistics import (
     spread,
     values_each,
 )
-from xdlc.quant.engine import KernelSource
+from xdlc.quant.engine import Engine, KernelSource
 from xdlc.quant.ranges import Range, range_of
 from xdlc.quant.samples import Sample, is_held_out, run_sample, stored_samples, write_samples
-from xdlc.runtime.timeout import OBSERVED
 from xdlc.worker.limits import watch_memory
 from xdlc.worker.process import ChildDiedError, Process
 from xdlc.worker.temporary import TemporaryFolder, temporary_file, temporary_files
-
-if TYPE_CHECKING:
-    from xdlc.runtime.udo import Kernels
 
 Give: TypeAlias = Callable[[int, Mapping[str, Array]], None]
 """Receives the number of a sample, and values of the float model by tensor name."""
@@ -58,7 +56,6 @@ class Watch:
     Attributes:
         tensors: Activations whose statistics are wanted.
         averaged: Activations of which the mean of each channel is wanted.
-        histograms: Whether histograms are wanted.
         outputs: Names of tensors of the main graph whose values are wanted as they are.
     """
 
@@ -73,24 +70,13 @@ class Meter:
 
     Args:
         model: The model; encodings that it has already are ignored.
-        watch: What to measure.
         threads: Threads of one op; default: one per core.
 
     Raises:
         XdlcError: If the model cannot be run.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        watch: Watch,
-        *,
-        threads: int | None = None,
-        kernels: Kernels | None = None,
-        loop_timeout: float = OBSERVED,
-    ) -> None:
-        from xdlc.runtime.cpu import CpuSession
-
+    def __init__(self, model: Model, watch: Watch, engine: Engine, *, threads: int | None = None) -> None:
         keys = keys_of(model)
         held = [tensor for tensor in watch.tensors if tensor.size]
         self._given = [tensor for tensor in held if tensor.producer is None]
@@ -100,23 +86,12 @@ class Meter:
         watched = self._keys[len(self._given) :]
         self._taps = Taps(watched, [keys[tensor] for tensor in watch.averaged], limit=self._limit)
         self._outputs = watch.outputs
-        self._session = CpuSession(
-            model,
-            quantized=False,
-            outputs=watch.outputs,
-            threads=threads,
-            spins=False,
-            loop_timeout=loop_timeout,
-            observer=self._taps,
-            kernels=kernels,
+        self._session = engine.session(
+            model, quantized=False, outputs=watch.outputs, threads=threads, observer=self._taps
         )
 
     def measure(
-        self,
-        samples: Iterable[Sample],
-        first: int,
-        give: Give | None = None,
-        progress: Callable[[int], None] | None = None,
+        self, samples: Iterable[Sample], first: int, give: Give
     ) -> tuple[ModelStatistics, ModelStatistics]:
         """Return the statistics of some samples, and those of the held-out ones.
 
@@ -124,7 +99,6 @@ class Meter:
             samples: Arrays by input name; few, for values for histograms are kept up to the last one.
             first: Number of the first one among all samples.
             give: Called with the number of each sample and the values of ``outputs``.
-            progress: Called with the number of samples done of all.
 
         Raises:
             UsageError: If a sample does not fit the inputs.
@@ -134,15 +108,10 @@ class Meter:
         for number, sample in enumerate(samples, first):
             results = run_sample(self._session, sample, f"calibration sample {number}")
             (held_out if is_held_out(number) else rest).add(self._read(sample, number))
-            if give is not None:
-                give(number, {name: results[name] for name in self._outputs})
-            if progress is not None:
-                progress(number + 1)
+            give(number, {name: results[name] for name in self._outputs})
         return rest.measured(), held_out.measured()
 
     def _read(self, sample: Sample, number: int) -> SampleStatistics:
-        import numpy as np
-
         reading = self._taps.take()
         inputs = [np.asarray(sample[tensor.name]) for tensor in self._given]
         ranges = [range_of(array) for array in inputs]
@@ -165,8 +134,6 @@ class _ChunkStatistics:
     """Statistics of a chunk of samples."""
 
     def __init__(self, keys: Sequence[Key]) -> None:
-        import numpy as np
-
         self._keys = keys
         self._count = 0
         self._reached = np.zeros(len(keys), np.int64)
@@ -177,8 +144,6 @@ class _ChunkStatistics:
         self._values: list[list[list[Array]]] = []
 
     def add(self, reading: SampleStatistics) -> None:
-        import numpy as np
-
         reached = ~_unreached(reading)
         self._count += 1
         self._reached += reached
@@ -193,8 +158,6 @@ class _ChunkStatistics:
 
     def measured(self) -> ModelStatistics:
         """Return the statistics in the form that is merged."""
-        import numpy as np
-
         statistics = {}
         for index, key in enumerate(self._keys):
             parts = [part for values in self._values for part in values[index]]
@@ -224,8 +187,6 @@ def _unreached(reading: SampleStatistics) -> Array:
 
 def _part(array: Array, limit: int) -> Array:
     """Return the values of an input that go into its histogram."""
-    import numpy as np
-
     start, stride = spread(array.size, limit)
     return np.asarray(array.reshape(-1)[start::stride], np.float32)
 
@@ -264,38 +225,32 @@ def measure_in_processes(
     model: Model,
     watch: Watch,
     samples: Iterable[Sample],
-    *,
-    give: Give | None = None,
-    jobs: int,
+    engine: Engine,
     chunk: int,
-    progress: Callable[[int], None] | None = None,
-    source: KernelSource,
-    loop_timeout: float,
+    give: Give,
 ) -> Iterator[tuple[ModelStatistics, ModelStatistics]]:
     """Yield the statistics of each chunk of samples, in order.
 
     The second of a pair is of the held-out samples.
 
     Args:
-        give: Called with the number of each sample and the values of ``watch.outputs``.
-        jobs: Most processes; each has its share of the cores.
+        engine: Limits the processes, each of which has its share of the cores and opens the kernels itself.
         chunk: Samples of a chunk.
-        source: Where each child gets kernels of UDOs from.
-        loop_timeout: Seconds that each loop may take.
+        give: Called with the number of each sample and the values of ``watch.outputs``.
 
     Raises:
         XdlcError: What a child reports.
         BackendError: If a child dies.
     """
-    keys = keys_of(model)
+    keys, jobs = keys_of(model), engine.jobs
     request = {
         "tensors": [keys[tensor] for tensor in watch.tensors],
         "averaged": [keys[tensor] for tensor in watch.averaged],
         "histograms": watch.histograms,
         "outputs": list(watch.outputs),
         "threads": max(1, (os.cpu_count() or 1) // jobs),
-        "kernels": asdict(source),
-        "loop_timeout": loop_timeout,
+        "kernels": asdict(engine.source),
+        "loop_timeout": engine.loop_timeout,
     }
     with ExitStack() as stack:
         folder = stack.enter_context(TemporaryFolder())
@@ -314,11 +269,8 @@ def measure_in_processes(
             rest, held_out, values = waiting.popleft().result()
             with values:  # one sample at a time, for the chunks that wait may be larger than memory
                 for sample in stored_samples(values):
-                    if give is not None:
-                        give(done, sample)
+                    give(done, sample)
                     done += 1
-                    if progress is not None:
-                        progress(done)
             yield rest, held_out
 
 
@@ -399,6 +351,5 @@ def _meter(request: dict[str, Any], stack: ExitStack) -> Meter:
     watch = Watch(tensors, averaged, request["histograms"], request["outputs"])
     source = KernelSource(**request["kernels"])
     kernels = stack.enter_context(source.opened(model, needed=True))
-    return Meter(
-        model, watch, threads=request["threads"], kernels=kernels, loop_timeout=request["loop_timeout"]
-    )
+    engine = Engine(kernels, loop_timeout=request["loop_timeout"])
+    return Meter(model, watch, engine, threads=request["threads"])

@@ -28,7 +28,6 @@ class Level:
 
     Attributes:
         acts: Bits of activations; None: float.
-        weights: Bits of weights.
     """
 
     acts: int | None
@@ -66,10 +65,8 @@ class Group:
     def set(self, precision: Precision, level: Level) -> None:
         """Set the widths of a level on the ops; ops without a 16-bit kernel keep 8 bits."""
         for op in self.ops:
-            rule = rule_of(op)
-            has = is_udo(op) or (
-                rule is not None and (level.acts is None or level.acts in rule.activation_bits)
-            )
+            supported = rule_of(op).activation_bits
+            has = is_udo(op) or (bool(supported) and level.acts in (None, *supported))
             precision.acts[op.name] = level.acts if has else 8
             if level.acts is not None and has_weights(op):
                 precision.weights[op.name] = level.weights
@@ -143,7 +140,7 @@ def _levels(ops: Sequence[Op], acts: int, precision: Precision, options: QuantOp
     asked = precision.weight_bits_of(weighted[0]) if weighted else precision.weight_bits
     soc = options.soc
     has_udo = any(is_udo(op) for op in ops)
-    wide = has_udo or any(16 in rule.activation_bits for op in ops if (rule := rule_of(op)) is not None)
+    wide = has_udo or any(16 in rule_of(op).activation_bits for op in ops)
     levels = [Level(acts, asked)]
     free = (
         weighted
@@ -175,7 +172,6 @@ class Cost:
     bytes: float = 0.0
 
     def __add__(self, other: Cost) -> Cost:
-        """Return the cost of both."""
         return Cost(self.bit_operations + other.bit_operations, self.bytes + other.bytes)
 
     def relative(self, unit: Cost) -> float:
@@ -216,7 +212,6 @@ def op_cost(op: Op, bits: int | None, weight_bits: int, float_bits: int, soc: So
 
     Args:
         bits: Bits of its activations; None: it stays float.
-        weight_bits: Bits of its weights.
     """
     acts = bits or float_bits
     weight = op.inputs[1] if has_weights(op) else None

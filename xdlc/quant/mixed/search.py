@@ -49,8 +49,7 @@ class LevelQueries(Protocol):
     def slack(self, levels: Levels) -> float:
         """Return how far levels are above the goal, in its unit; negative if below."""
 
-    def sqnr(self, levels: Levels) -> float:
-        """Return the SQNR in dB."""
+    def sqnr(self, levels: Levels) -> float: ...
 
     def added(self, base: Levels, levels: Levels) -> float:
         """Return the noise over signal that levels add to ``base``, in any unit.
@@ -58,8 +57,7 @@ class LevelQueries(Protocol):
         This has to be fast.
         """
 
-    def cost(self, levels: Levels) -> float:
-        """Return the cost, in any unit."""
+    def cost(self, levels: Levels) -> float: ...
 
     def own_cost(self, group: int, level: int) -> float:
         """Return the cost of a group, without conversions of width at its borders."""
@@ -76,7 +74,6 @@ class SearchResult:
     """The result of a search.
 
     Attributes:
-        levels: The level of each group.
         reached: Whether they keep the goal.
         added: For each group that was tried: noise over signal that it added when it alone, or the part that
             it was in, was lowered.
@@ -254,7 +251,6 @@ class RaisedOp:
     """An op whose widths were raised.
 
     Attributes:
-        op: Its name.
         tensors: The activations that it writes.
         before: Requested widths, like ``A8W8``.
         after: Widths that it has now, or ``float``.
@@ -317,11 +313,7 @@ def raised_records(trials: Trials, result: SearchResult) -> list[RaisedOp]:
 
 
 def summary(trials: Trials, result: SearchResult) -> list[str]:
-    """Return a summary of the search, in lines for users.
-
-    Args:
-        trials: The trials, with their goal.
-    """
+    """Return a summary of the search, in lines for users."""
     goal, base = trials.goal, tuple(0 for _ in result.levels)
     old, new = trials.whole_cost(base), trials.whole_cost(result.levels)
     kinds = Counter(

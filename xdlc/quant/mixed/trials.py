@@ -27,7 +27,7 @@ from xdlc.quant.engine import Metric, Run
 from xdlc.quant.judge import Score
 from xdlc.quant.mixed.groups import Cost, Group, Level, graph_cost, op_cost
 from xdlc.quant.mixed.search import Levels
-from xdlc.quant.op_specs import rule_of
+from xdlc.quant.op_specs import reroute, rule_of
 from xdlc.quant.output_accuracy import target_session
 from xdlc.quant.placement import place
 from xdlc.quant.plan import Plan
@@ -133,7 +133,7 @@ class Emulation:
         if (
             wanted is None
             or wanted[0].bits == 16
-            or rule is None
+            or not rule.activation_bits
             or (rule.selects and index == 0)
             or real is None
             or tensor is None
@@ -152,9 +152,7 @@ class Emulation:
         index = use[1]
         stored.name = graph.unique_name(f"{op.name}_{index}_read")
         graph.insert_before(op, make_op(graph, type, [source], [stored], name=f"{stored.name}_op"))
-        inputs = list(op.inputs)
-        inputs[index] = stored
-        graph.set_inputs(op, inputs)
+        reroute(graph, [(op, index)], stored)
         self._uses[stored.name] = use
 
 
@@ -187,7 +185,6 @@ class Goal:
     Attributes:
         sqnr: Least SQNR of each output in dB; None: any.
         margin: What is kept beyond that, in dB.
-        metric: The user's judge of a network; None: none.
         kept: Least share of the float task that each output keeps; None: no poor output that 16 bits keep.
     """
 
@@ -197,7 +194,6 @@ class Goal:
     kept: float | None = None
 
     def __str__(self) -> str:
-        """Return the goal in words."""
         parts = [] if self.sqnr is None else [f"{self.sqnr:.1f} dB"]
         parts += [] if self.metric is None else [f"a score of {self.metric.least:g}"]
         return " and ".join(parts)
@@ -256,7 +252,6 @@ class Trials:
 
     @property
     def held_out_count(self) -> int:
-        """Number of held-out samples."""
         return sum(is_held_out(kept.number) for kept in self._samples) if self._calibration.holds_out else 0
 
     def _tried(self) -> None:
@@ -341,7 +336,6 @@ class Trials:
         return self._exact[levels]
 
     def score(self, levels: Levels) -> float:
-        """Return the user's score."""
         if levels not in self._score and self.goal.metric is not None:
             run = self._session(levels)
 
@@ -367,7 +361,6 @@ class Trials:
         return above
 
     def whole_cost(self, levels: Levels) -> Cost:
-        """Return the cost of an inference."""
         cost = self._costs.get(levels)
         if cost is None:
             precision = self.precision(levels)
@@ -385,7 +378,6 @@ class Trials:
         return self.group_cost(group, level).relative(self.unit)
 
     def group_cost(self, group: int, level: int) -> Cost:
-        """Return the cost of a group."""
         chosen = self.groups[group].levels[level]
         total = Cost()
         for op in self.groups[group].ops:

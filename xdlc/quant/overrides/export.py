@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from xdlc.errors import UsageError
 from xdlc.ir import (
     AxisScaleOffset,
@@ -104,7 +106,7 @@ def _stating(graph: Graph, *, floats: bool) -> Iterator[Tensor]:
     """Iterate over tensors that remain float, then over those with encodings."""
     for op in graph.ops if floats else ():
         rule = rule_of(op)
-        if rule is None or rule.selects:  # stays float with what it reads
+        if rule.selects:  # stays float with what it reads
             continue
         if any(why_float(op, bits) is None for bits in rule.activation_bits):
             for tensor in op.outputs:
@@ -298,7 +300,5 @@ def _entry(override: Override, rank: int, channels: int) -> dict[str, Any]:
 
 def _nested(values: Sequence[float], channels: int, axes: tuple[int, int], rank: int) -> Any:
     """Return values, grouped by channel, as an array with the source's axes."""
-    import numpy as np
-
     array = np.array(values).reshape((channels, -1) + (1,) * (rank - 2))
     return np.moveaxis(array, (0, 1), axes).tolist()

@@ -34,7 +34,7 @@ from xdlc.ir.graph import is_udo
 from xdlc.opdefs.traits import Traits
 from xdlc.options import spell
 from xdlc.quant.existing_encodings import forget_given
-from xdlc.quant.op_specs import rule_of
+from xdlc.quant.op_specs import is_parameter, listed, rule_of, uses_of, weight_of
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.overrides.matching import TENSOR, Matching, match, moved
 from xdlc.quant.overrides.override import Grain, Override
@@ -150,10 +150,8 @@ class Importing:
         placement = place(graph, precision)
         problems: list[XdlcError] = []
         for op, act_bits in placement.fixed.items():
-            rule, weight = rule_of(op), op.inputs[1] if len(op.inputs) > 1 else None
-            if rule is None or rule.weight is None or weight is None or not weight.is_static:
-                continue
-            if weight.name not in self._forms:
+            weight = weight_of(op)
+            if weight is None or weight.name not in self._forms:
                 continue
             dtype, encoding = self._forms[weight.name]
             bits = used_bits(encoding) or dtype.bits
@@ -182,8 +180,7 @@ class Importing:
         for name, reason in self._matching.left.items():
             reasons.setdefault(reason, []).append(name)
         for reason, names in reasons.items():
-            more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-            notes.append(f"unused override, {reason}: {', '.join(names[:5])}{more}")
+            notes.append(f"unused override, {reason}: {listed(names)}")
         return notes
 
     def _counts(self, decision: Decision) -> str:
@@ -228,7 +225,6 @@ def store(model: Model, source: Source, missing: str, notify: Callable[[str], No
     A later quantization uses them.
 
     Args:
-        model: The model, as it was converted; it is changed.
         source: The file, or what it holds.
         missing: What a name that matches nothing is: ``error`` or ``warn``.
         notify: Receives a notice of the encodings that are left.
@@ -243,42 +239,28 @@ def store(model: Model, source: Source, missing: str, notify: Callable[[str], No
     return importing.stored(notify)
 
 
-def _uses(graph: Graph, tensor: Tensor) -> list[tuple[Op, int]]:
-    return [
-        (op, index)
-        for op in graph.consumers(tensor)
-        for index, read in enumerate(op.inputs)
-        if read is tensor
-    ]
-
-
-def _is_param(op: Op, index: int) -> bool:
-    rule = rule_of(op)
-    return rule is not None and rule.is_weighted and index in (1, 2)
-
-
 def _is_bias(graph: Graph, tensor: Tensor) -> bool:
-    return tensor.is_static and any(_is_param(op, index) and index == 2 for op, index in _uses(graph, tensor))
+    return tensor.is_static and any(
+        is_parameter(op, index) and index == 2 for op, index in uses_of(graph, tensor)
+    )
 
 
 def _float_ops(graph: Graph, tensor: Tensor) -> list[Op]:
     """Return the ops that a tensor given as float keeps float: its writer, or readers."""
     if tensor.producer is not None:
         return [tensor.producer]
-    return [op for op, index in _uses(graph, tensor) if not (_is_param(op, index) and index == 2)]
+    return [op for op, index in uses_of(graph, tensor) if not (is_parameter(op, index) and index == 2)]
 
 
 def _form(graph: Graph, override: Override, tensor: Tensor, per_channel: bool) -> QuantType:
     if not tensor.is_static:
         return activation_form(override)
-    uses = _uses(graph, tensor)
+    uses = uses_of(graph, tensor)
     if uses and all(is_udo(op) for op, _ in uses):
         return udo_form(override, tensor)
-    params = [(op, index) for op, index in uses if _is_param(op, index)]
+    params = [(op, index) for op, index in uses if is_parameter(op, index)]
     for op, index in params:
         rule = rule_of(op)
-        if rule is None:
-            continue
         if index == 2:
             return bias_form(override, op, rule, tensor, per_channel=per_channel)
         if rule.weight is not None:

@@ -16,6 +16,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph, Model, Op, Tensor
 from xdlc.ir.data import Array
@@ -178,7 +180,6 @@ def note_names(model: Model, before: Model, moved: Mapping[str, str]) -> None:
 
     Args:
         model: The quantized model; its metadata are changed.
-        before: The float model.
         moved: Names of static tensors in new shapes, and the old names.
     """
     graph, names = model.main, dict(source_names(before))
@@ -258,20 +259,18 @@ def _is_of_merged(override: Override, tensor: Tensor, factors: Sequence[float], 
 
     The largest value of each channel shows this.
     """
-    import numpy
-
     if not override.symmetric or override.grain not in (Grain.TENSOR, Grain.CHANNEL) or axis is None:
         return False
-    sizes = numpy.abs(numpy.moveaxis(tensor.numpy(), axis, 0)).reshape(tensor.shape[axis], -1).max(1)
-    alive, reach = sizes > 0, numpy.array(override.scales) * (1 << (override.bits - 1))
+    sizes = np.abs(np.moveaxis(tensor.numpy(), axis, 0)).reshape(tensor.shape[axis], -1).max(1)
+    alive, reach = sizes > 0, np.array(override.scales) * (1 << (override.bits - 1))
     if not alive.any() or (override.grain is Grain.CHANNEL and reach.size != sizes.size):
         return False
 
     def misfit(largest: Array) -> float:
         fit = reach / largest.max() if override.grain is Grain.TENSOR else reach[alive] / largest
-        return float(numpy.median(numpy.abs(numpy.log2(fit))))
+        return float(np.median(np.abs(np.log2(fit))))
 
-    before = sizes[alive] / numpy.abs(numpy.broadcast_to(factors, sizes.shape))[alive] if factors else None
+    before = sizes[alive] / np.abs(np.broadcast_to(factors, sizes.shape))[alive] if factors else None
     return misfit(sizes[alive]) < _FITS and (before is None or misfit(before) > _UNLIKE)
 
 

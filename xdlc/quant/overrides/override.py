@@ -45,8 +45,6 @@ class Override:
         block_axis: The same of the blocks; None: that of the inputs.
         block_size: Elements along the block axis that share a scale.
         block_scales: Integers that scale blocks of an expansion, in the order of ``scales`` of blocks.
-        block_scale_bits: Bits of these integers.
-        where: Place in the file, for errors.
     """
 
     name: str
@@ -141,7 +139,6 @@ class Override:
         return replace(self, scales=_normal(scales), offsets=offsets)
 
     def error(self, problem: str, fix: str) -> UsageError:
-        """Return an error about the override."""
         return UsageError(problem, where=self.where, fix=fix)
 
 

@@ -38,7 +38,6 @@ class Overrides:
     """The encodings of a file.
 
     Attributes:
-        where: The file, for errors.
         entries: Encodings by name of the source's tensor.
         merged: Names of weights whose encodings are those after the conversion has merged factors into them.
     """
@@ -118,11 +117,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _override(entry: Entry, version: Version, scope: Scope) -> Override | None:
-    """Return the encoding of a tensor; None after reporting its faults.
-
-    Raises:
-        UsageError: If the fields of the entry contradict each other.
-    """
+    """Return the encoding of a tensor; None after reporting its faults."""
     rows = _rows(entry.node, version, scope)
     if not rows or rows[0].is_faulty:
         return None
@@ -290,11 +285,7 @@ def _scaled_blocks(row: Fields) -> Override | None:
 def _expansion(
     row: Fields, bits: int, scale_bits: int, scales: list[float] | None, integers: list[int] | None
 ) -> Override | None:
-    """Return a block encoding: integer scales of blocks times scales of channels.
-
-    Raises:
-        UsageError: If the integers are no scales of blocks, or their number is no multiple of the channels.
-    """
+    """Return a block encoding: integer scales of blocks times scales of channels."""
     size = _positive(row, "block_size")
     if row.is_faulty:
         return None

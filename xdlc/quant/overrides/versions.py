@@ -66,9 +66,7 @@ class Version:
     """Layout and fields of a version of the files.
 
     Attributes:
-        name: Its name in a file.
         layout: How it has its entries; those of ``ONE_LIST`` have none of the fields below.
-        bits: Field of the bits.
         symmetric: Field of whether the offset is that of signed integers.
         integer: Word for integers in the field ``dtype``; empty if there is no such field, nor floats.
         floats: Words for floats, the first of which is written.

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
+
 from xdlc.errors import UsageError, nearest_names
 from xdlc.ir.data import Array
 from xdlc.quant.calibration.statistics import Statistics
@@ -149,9 +151,6 @@ def legacy(name: str) -> tuple[str, str | None]:
 def find_range_method(name: str, *, weights: bool = False) -> RangeMethod:
     """Return a range method by name, also by names of the vendor's older tools.
 
-    Args:
-        weights: Whether it is for weights.
-
     Raises:
         UsageError: If there is no such method for them; lists those that there are.
     """
@@ -190,8 +189,6 @@ def shrunk(seen: Range, grid: Grid, count: int = 100) -> Iterator[Range]:
 
 def unclipped_scales(rows: Array, steps: Steps) -> Array:
     """Return the smallest scales that clip no value, float64; 0 for zeros."""
-    import numpy as np
-
     low = np.minimum(rows.min(axis=1, initial=0.0), 0.0).astype(np.float64)
     high = np.maximum(rows.max(axis=1, initial=0.0), 0.0).astype(np.float64)
     return np.maximum(high / steps.high, low / steps.low)
@@ -223,8 +220,6 @@ def least_cost(rows: Array, steps: Steps, cost: Cost) -> Array:
         rows: Finite float32, [rows, elements].
         steps: The quantized values of weights.
     """
-    import numpy as np
-
     widest = unclipped_scales(rows, steps)
     seen = sampled(rows)
     best, least = widest.copy(), np.full(len(rows), np.inf)

@@ -60,10 +60,9 @@ def _is_magnified(graph: Graph, tensor: Tensor, visited: set[Tensor]) -> bool:
     if graph.is_output(tensor) or not readers:
         return False
     for op in readers:
-        rule = rule_of(op)
         if traits(op).steep_at_zero:
             continue
-        passes_on = traits(op).adds or (rule is not None and rule.selects)
+        passes_on = traits(op).adds or rule_of(op).selects
         if not passes_on or not all(_is_magnified(graph, result, visited) for result in op.outputs):
             return False
     return True

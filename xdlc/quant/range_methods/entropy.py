@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from xdlc.ir.data import Array
 from xdlc.quant.calibration.statistics import Statistics
 from xdlc.quant.range_methods import Grid, Steps, range_method, shrunk, unclipped_scales
@@ -23,8 +25,6 @@ def entropy_range(statistics: Statistics, grid: Grid) -> Range:
     drawn in by one factor, so that data on both sides of zero keep their proportion.  Where the histogram
     has fewer bins than there are integers, as for 16 bits, merging loses nothing and all is kept.
     """
-    import numpy as np
-
     seen, histogram = statistics.seen, statistics.histogram
     levels = 1 << grid.bits
     if seen.is_empty or histogram.counts.size <= levels:
@@ -46,8 +46,6 @@ def _divergence(counts: Array, first: int, last: int, levels: int) -> float:
 
     It is rounded to ``levels``, and clipped to the bins from ``first`` to ``last``.
     """
-    import numpy as np
-
     inside = counts[first:last].astype(np.float64)
     clipped = inside.copy()
     clipped[0] += counts[:first].sum()
@@ -69,8 +67,6 @@ def entropy_scales(rows: Array, steps: Steps) -> Array:
     magnitudes.  Where a row's histogram has fewer bins than there are integers, as for 16 bits, merging
     loses nothing and all is kept.
     """
-    import numpy as np
-
     widest = unclipped_scales(rows, steps)
     if steps.high >= _BINS:
         return widest
@@ -80,8 +76,6 @@ def entropy_scales(rows: Array, steps: Steps) -> Array:
 
 def _kept(rows: Array, levels: int) -> Array:
     """Return the part of its range that each row keeps, as a factor."""
-    import numpy as np
-
     magnitudes = np.abs(rows)
     tops = np.maximum(magnitudes.max(axis=1, initial=0.0), np.finfo(np.float32).tiny)[:, None]
     bins = np.minimum((magnitudes / tops * _BINS).astype(np.int64), _BINS - 1)
@@ -100,8 +94,6 @@ def _divergences(counts: Array, end: int, levels: int) -> Array:
 
     It is that from the bins clipped to ``end``.
     """
-    import numpy as np
-
     inside = counts[:, :end].astype(np.float64)
     clipped = inside.copy()
     clipped[:, -1] += counts[:, end:].sum(axis=1)

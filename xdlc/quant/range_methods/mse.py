@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from xdlc.ir.data import Array
 from xdlc.quant.calibration.statistics import Statistics
 from xdlc.quant.range_methods import Grid, Steps, range_method, sampled, shrunk, unclipped_scales
@@ -19,8 +21,6 @@ def mse_range(statistics: Statistics, grid: Grid) -> Range:
     and moves the ends apart from each other.  So values of zero cost nothing here; and the
     proportion of the two ends, which holds an outlier on one side, stays.
     """
-    import numpy as np
-
     seen, histogram = statistics.seen, statistics.histogram
     if seen.is_empty or not histogram.total:
         return seen
@@ -56,8 +56,6 @@ def mse_scales(rows: Array, steps: Steps) -> Array:
     The scale of least squared error with these integers has a closed form; rounding to it once more
     only improves it.  Of equals the widest wins.
     """
-    import numpy as np
-
     widest = unclipped_scales(rows, steps)
     seen = sampled(rows)
     first = np.maximum(widest, np.finfo(np.float32).tiny)
@@ -81,8 +79,6 @@ def mse_scales(rows: Array, steps: Steps) -> Array:
 
 def _squared_error(rows: Array, scales: Array, steps: Steps) -> Array:
     """Return the sum of squared rounding and clipping errors of each row, in float64."""
-    import numpy as np
-
     divisors = np.maximum(scales, np.finfo(np.float32).tiny).astype(np.float32)[:, None]
     errors = rows / divisors
     np.rint(errors, out=errors)

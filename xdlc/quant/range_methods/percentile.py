@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from xdlc.ir.data import Array
 from xdlc.quant.calibration.statistics import Statistics
 from xdlc.quant.range_methods import Grid, Steps, range_method, unclipped_scales
@@ -14,8 +16,6 @@ def percentile_range(statistics: Statistics, grid: Grid) -> Range:
     With 99.99 percent that is one value in 20,000 at each end.  Values of a bin
     count as spread evenly over it.
     """
-    import numpy as np
-
     seen, histogram = statistics.seen, statistics.histogram
     if seen.is_empty or not histogram.total:
         return seen
@@ -33,8 +33,6 @@ def percentile_scales(rows: Array, steps: Steps) -> Array:
 
     A row so short that the part beyond is less than one value keeps all of them.
     """
-    import numpy as np
-
     needed = np.where(rows < 0, rows / steps.low, rows / steps.high)
     kept = np.quantile(needed, steps.percentile / 100.0, axis=1, method="higher")
     # Where most values are zero the quantile is too, and would clip all others.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from xdlc.ir.data import Array
 from xdlc.quant.calibration.statistics import Histogram, Statistics
 from xdlc.quant.range_methods import Grid, Steps, least_cost, range_method
@@ -18,8 +20,6 @@ def sqnr_range(statistics: Statistics, grid: Grid) -> Range:
     value outside by its distance from the nearer end.  Low and high ends are chosen together, out of
     every pair of candidates; where pairs are equal the widest is taken.
     """
-    import numpy as np
-
     seen, histogram = statistics.seen, statistics.histogram
     if seen.is_empty or not histogram.total:
         return seen
@@ -52,8 +52,6 @@ def _beyond(values: Array, counts: Array, ends: Array) -> tuple[Array, Array]:
 
     The sum is of ``count * (value - end)^2``; values rise.
     """
-    import numpy as np
-
     first = np.searchsorted(values, ends, side="right")
     # Distances are taken from the middle, so that differences of large sums do not cancel.
     middle = values[values.size // 2]
@@ -75,8 +73,6 @@ def sqnr_scales(rows: Array, steps: Steps) -> Array:
 
 
 def _expected_noise(rows: Array, scales: Array, steps: Steps) -> Array:
-    import numpy as np
-
     each = scales[:, None]
     beyond = rows - np.clip(rows, each * steps.low, each * steps.high)
     inside = (beyond == 0.0).sum(axis=1)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
 from zlib import crc32
+
+import numpy as np
 
 from xdlc.ir import Graph, Op, Tensor, TensorData
 from xdlc.ir.data import Array
@@ -25,9 +26,7 @@ from xdlc.quant.reconstruction.sites import Fitted, Site, find_sites, scales_of,
 from xdlc.quant.samples import Sample
 from xdlc.quant.storing import quantized_copy
 from xdlc.runtime.cpu import CpuSession
-
-if TYPE_CHECKING:
-    from xdlc.runtime.udo import Kernels
+from xdlc.runtime.udo import Kernels
 
 MOST_SAMPLES = 128
 MEMORY = 96 << 20
@@ -94,7 +93,6 @@ class Walk:
 
     @property
     def samples(self) -> int:
-        """Number of samples."""
         return len(self._values)
 
     def peak(self) -> int:
@@ -133,8 +131,6 @@ class Walk:
 
     def _entered(self, sample: Mapping[str, Array]) -> dict[str, Array]:
         """Return the inputs in the form for later levels, rounded if the graph rounds."""
-        import numpy as np
-
         values: dict[str, Array] = {}
         for tensor in self.graph.inputs:
             array = np.asarray(sample[tensor.name])
@@ -154,7 +150,6 @@ def fit_network(
 
     Args:
         name: Name of the algorithm, for notes and progress.
-        solve: Fits a layer.
         data: Whether weights and biases change, beside the scales.
     """
     sites, others = find_sites(plan)
@@ -242,8 +237,6 @@ def _added_to(exact: Walk, rounded: Walk, op: Op) -> Tensor | None:
 
 
 def _fit(plan: Plan, site: Site, left: tuple[Walk, Op], right: tuple[Walk, Op], solve: Solve) -> Fitted:
-    import numpy as np
-
     (exact, op), layout = left, site.layout
     weight, bias = op.inputs[1], op.inputs[2] if len(op.inputs) > 2 else None
     if weight is None:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
+
 from xdlc.ir.data import Array
 
 Rows: TypeAlias = tuple[Array, Array]
@@ -54,8 +56,6 @@ class Problem:
 
     def solution(self) -> Array:
         """Return the real weights that fit best, [G, K, M]."""
-        import numpy as np
-
         return np.linalg.solve(self.gram, self.cross)
 
     def bias(self, real: Array) -> Array:
@@ -73,8 +73,6 @@ class Sums:
     """
 
     def __init__(self, matrix: Array, first: Rows, *, centred: bool) -> None:
-        import numpy as np
-
         groups, depth, width = matrix.shape
         self.matrix, self.centred, self.count = matrix, centred, 0
         self.origin = tuple(each.mean(axis=1) * centred for each in first)
@@ -104,8 +102,6 @@ class Sums:
 
     def add(self, rows: Array, results: Array) -> None:
         """Add rows [G, P, K] and their target results [G, P, M]."""
-        import numpy as np
-
         centred, centred_results = rows - self.origin[0][:, None], results - self.origin[1][:, None]
         turned = centred.transpose(0, 2, 1)
         self.gram += turned @ centred
@@ -130,8 +126,6 @@ class Sums:
             damping: Noise on each input that is reckoned with beside the samples', as a part of the
                 inputs' mean variance; weights stay nearer to float ones.
         """
-        import numpy as np
-
         gram, cross, rows, results = (total / self.count for total in self._totals())
         if self.centred:
             gram -= (rows[:, :, None] * rows[:, None, :]).astype("f4")
@@ -152,8 +146,6 @@ def _joined(chunks: Iterable[Rows], parts: int) -> Iterator[tuple[int, Rows]]:
 
     With two parts, chunks of odd place are of part 1, the others of part 0.
     """
-    import numpy as np
-
     pending: tuple[list[Rows], list[Rows]] = ([], [])
 
     def joined(place: int) -> tuple[int, Rows]:
@@ -199,22 +191,16 @@ def damping_for(halves: tuple[Sums, Sums], weights: Callable[[Problem], Array]) 
 
 def _error(problem: Problem, weights: Array) -> float:
     """Return the mean squared error of weights, up to a constant."""
-    import numpy as np
-
     return float((weights * (problem.gram @ weights - 2 * problem.cross)).sum(dtype=np.float64))
 
 
 def nearest(real: Array, scales: Array, limits: tuple[int, int]) -> Array:
     """Return the nearest integers."""
-    import numpy as np
-
     return np.clip(np.rint(real / scales), *limits)
 
 
 def error_of(gram: Array, difference: Array) -> Array:
     """Return the squared error [G, M] of a difference of weights [G, K, M]."""
-    import numpy as np
-
     return np.einsum("gkm,gkm->gm", difference, gram @ difference)
 
 
@@ -225,10 +211,7 @@ def rounded_in_turn(gram: Array, real: Array, scales: Array, limits: tuple[int, 
         gram: Positive definite, [G, K, K].
         real: Best real weights, [G, K, M].
         scales: [G, 1, M]; [G, K, M] for blocks.
-        limits: Smallest and largest integer.
     """
-    import numpy as np
-
     # Inputs of much weight go first, while there are many left to make up for them; first is last here.
     order = np.argsort(np.einsum("gkk->gk", gram), axis=1, kind="stable")
     lower = np.linalg.cholesky(
@@ -265,11 +248,8 @@ def descended(
         real: Best real weights, [G, K, M].
         integers: Where to begin, [G, K, M].
         scales: [G, 1, M]; [G, K, M] for blocks.
-        limits: Smallest and largest integer.
         sweeps: Most rounds over all weights.
     """
-    import numpy as np
-
     result = integers.copy()
     steps = np.broadcast_to(scales, result.shape).astype(gram.dtype)
     weight = np.einsum("gkk->gk", gram)[:, :, None]
@@ -306,11 +286,8 @@ def scales_to_try(
         matrix: Float weights, [G, K, M].
         top: Largest integer.
         least: Smallest scales allowed, [G, 1, M].
-        factors: The parts.
         shared: Whether all channels have one scale.
     """
-    import numpy as np
-
     if decided.shape[1] > 1:
         return [decided, *(np.maximum(decided * factor, least) for factor in factors)]
     whole = np.abs(matrix).max(axis=1, keepdims=True) / top
@@ -332,8 +309,6 @@ def best_scales(
         rounding: How integers are found.
         shared: Whether all channels have one scale.
     """
-    import numpy as np
-
     width = real.shape[2]
     best = np.full(scales[0].shape, np.inf)
     kept, integers = scales[0].astype(real.dtype), np.zeros_like(real)

@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Encoding, Op, ScaleOffset, Tensor
 from xdlc.ir.data import Array, ArrayData
 from xdlc.ir.dtype import SFIXED32
@@ -93,7 +95,6 @@ class Convolution(Layout):
             the channels are grouped.
         results: Spatial dimensions of the result.
         strides: Of each spatial axis, as the next two.
-        transposed: Whether it is a transposed convolution.
     """
 
     def __init__(
@@ -126,8 +127,6 @@ class Convolution(Layout):
         return weight.reshape(self._split).transpose(self._order).reshape(self.groups, self.depth, self.width)
 
     def weight(self, matrix: Array) -> Array:
-        import numpy as np
-
         shape = [self._split[axis] for axis in self._order]
         return matrix.reshape(shape).transpose(np.argsort(self._order)).reshape(self.kernel)
 
@@ -135,8 +134,6 @@ class Convolution(Layout):
         return shape[0] * math.prod(self.results)
 
     def rows(self, source: Array, chosen: Array) -> Array:
-        import numpy as np
-
         batch, *places = np.unravel_index(chosen, (source.shape[0], *self.results))
         flat, inside = batch.reshape(-1, *([1] * len(self.taps))), np.ones((), bool)
         for axis, (place, taps, size) in enumerate(zip(places, self.taps, source.shape[1:-1], strict=True)):
@@ -155,8 +152,6 @@ class Convolution(Layout):
         self, place: Array, taps: int, size: int, stride: int, dilation: int, pad: int
     ) -> tuple[Array, Array]:
         """Return the element that each tap reads, [positions, taps], and if it exists."""
-        import numpy as np
-
         taken = np.arange(taps) * dilation
         if self.transposed:
             # The result at o gets input i through tap t where i * stride + t * dilation - pad = o.
@@ -287,8 +282,6 @@ def _follows(bias: QuantType, weight: Encoding) -> bool:
 
 def scales_of(site: Site, decision: Decision) -> Array:
     """Return the scales of a layer, float64: [G, 1, M]; of blocks, [G, K, M]."""
-    import numpy as np
-
     encoding = decision.statics[site.op, 1][1]
     shape = site.weight.shape
     if isinstance(encoding, Blocks):
@@ -304,8 +297,6 @@ def scales_of(site: Site, decision: Decision) -> Array:
 
 def least_scales(site: Site, decision: Decision) -> Array:
     """Return the smallest scales [G, 1, M] for which the bias fits in 32 bits."""
-    import numpy as np
-
     decided, bias = scales_of(site, decision)[:, :1], site.op.inputs[2] if len(site.op.inputs) > 2 else None
     form = decision.statics.get((site.op, 2))
     if bias is None or bias.data is None or form is None or form[0] is not SFIXED32:
@@ -322,8 +313,6 @@ def store(decision: Decision, site: Site, fitted: Fitted, *, data: bool) -> None
     Args:
         data: Whether weights and biases change too, beside the scales.
     """
-    import numpy as np
-
     layout = site.layout
     dtype, encoding = decision.statics[site.op, 1]
     ratios = (fitted.scales / scales_of(site, decision))[:, :1].reshape(-1)
@@ -346,8 +335,6 @@ def store(decision: Decision, site: Site, fitted: Fitted, *, data: bool) -> None
 
 def _scaled(encoding: BlockScaleOffset | BlockwiseExpansion, ratios: Array) -> Encoding:
     """Return an encoding with the scales of each channel times a factor."""
-    import numpy as np
-
     scales = np.asarray(encoding.scales, np.float64)
     is_last = isinstance(encoding, BlockScaleOffset) and len(encoding.block_shape) > 2  # channels out
     count = scales.size // ratios.size
@@ -379,8 +366,6 @@ def _following(encoding: Encoding, ratios: Array) -> Encoding:
 
 def show(decision: Decision, site: Site, fitted: Fitted, twin: Op) -> None:
     """Write the fitted values of a layer to its op in a quantized copy."""
-    import numpy as np
-
     weight, bias = twin.inputs[1], twin.inputs[2] if len(twin.inputs) > 2 else None
     if weight is None:
         raise ValueError(f"op {twin.name!r} has no weight")

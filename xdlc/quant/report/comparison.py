@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import numpy as np
+
 from xdlc.compare.figures import Noise
 from xdlc.ir import Graph, Model, Op, ScaleOffset, Tensor
 from xdlc.ir.data import Array
@@ -42,7 +44,6 @@ class Subject:
 
     Attributes:
         plan: The plan, decided.
-        calibration: Its calibration.
         engine: What runs networks.
         samples: Samples that calibration has not seen.
     """
@@ -74,7 +75,6 @@ class Subject:
 
     @property
     def placement(self) -> Placement:
-        """Which ops are quantized."""
         return self.plan.placement
 
     @property
@@ -244,8 +244,6 @@ def run(session: object, sample: Sample, index: int) -> dict[str, Array]:
 
 def rounded(values: Array, form: QuantType) -> Array:
     """Return float values rounded to an activation's encoding, float32."""
-    import numpy as np
-
     dtype, encoding = form
     if not isinstance(encoding, ScaleOffset):
         raise ValueError(f"activations cannot be stored under {encoding!r}")
@@ -257,8 +255,6 @@ def rounded(values: Array, form: QuantType) -> Array:
 
 def spread(values: Array) -> Array:
     """Return at most ``COUNTED`` finite values of an array, from all of it."""
-    import numpy as np
-
     flat = values.reshape(-1)
     if flat.size > COUNTED:
         step = -(-flat.size // COUNTED)
@@ -304,13 +300,9 @@ class Quality:
         """Count one sample.
 
         Args:
-            value: The float network's value.
             local: What the op makes of float inputs with its stored static data; None without such.
-            quantized: The quantized network's value.
             floats: The float network's values by name.
         """
-        import numpy as np
-
         value = value.astype(np.float32, copy=False)
         finite = value if np.isfinite(value).all() else value[np.isfinite(value)]
         self.seen = self.seen.merge(range_of(finite))
@@ -331,8 +323,6 @@ class Quality:
         self._count_clipped(exact, self.form)
 
     def _count_clipped(self, exact: Array, form: QuantType) -> None:
-        import numpy as np
-
         dtype, encoding = form
         if not exact.size or not isinstance(encoding, ScaleOffset):
             return

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
+import numpy as np
+
 from xdlc.compare.figures import Noise
 from xdlc.errors import ProblemList, UnsupportedOp, UsageError, each_problem
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Encoding, Op, ScaleOffset, Tensor
@@ -16,7 +18,7 @@ from xdlc.options import spell
 from xdlc.quant.advice import Phrase, Remedies, warnings
 from xdlc.quant.calibration.statistics import Histogram
 from xdlc.quant.mixed.search import RaisedOp
-from xdlc.quant.op_specs import float_tensors, rule_of
+from xdlc.quant.op_specs import float_tensors, is_parameter
 from xdlc.quant.output_accuracy import Figure
 from xdlc.quant.plan import Plan
 from xdlc.quant.ranges import range_of, representable
@@ -56,8 +58,6 @@ def bars(histogram: Histogram) -> Bars | None:
         >>> bars(Histogram.of(np.float32([0.0, 0.5, 0.75]))).counts[0]
         1
     """
-    import numpy as np
-
     if not histogram.counts.size:
         return None
     # Whole numbers of bins are joined, so that counts stay exact.
@@ -129,8 +129,7 @@ def report_static(
 
 
 def _role(op: Op, index: int) -> str:
-    rule = rule_of(op)
-    if rule is not None and rule.is_weighted and index in (1, 2):
+    if is_parameter(op, index):
         return "weight" if index == 1 else "bias"
     return "constant"
 
@@ -157,8 +156,6 @@ def channel_ranges(values: Array, encoding: Encoding) -> ChannelRanges | None:
 
     The result is None if it divides no axis.
     """
-    import numpy as np
-
     axis = getattr(encoding, "axis", None)
     if axis is None or not values.size:
         return None

@@ -40,7 +40,6 @@ class Bars:
 
     Attributes:
         low: Lower edge of the first bin.
-        width: Width of a bin.
         counts: Values in each bin, of a part of the values where there are many.
     """
 
@@ -54,7 +53,6 @@ class ChannelRanges:
     """Ranges of a weight's channels.
 
     Attributes:
-        axis: The channel axis.
         count: How many channels there are.
         lows: Smallest value of each channel, or of each run of ``ceil(count / len(lows))`` neighbours.
         highs: The largest value.
@@ -75,7 +73,6 @@ class TensorReport:
         op: The op that writes it, or the one that reads it if it is static; None for graph inputs.
         order: Place of that op in the order of execution, -1 for graph inputs.
         role: ``input``, ``activation``, ``output``, ``weight``, ``bias`` or ``constant``.
-        shape: Dimensions.
         stored: Type that it is stored in, such as ``ufixed8`` or ``float32``.
         bits: Used bits of a quantized value, None for floats.
         granularity: ``tensor``, ``channel``, ``block``; None for floats.
@@ -83,11 +80,8 @@ class TensorReport:
         scale_low: The smallest step where there are several.
         offset: Added to the quantized value before it is scaled; None where channels differ.
         grid_low: Smallest value that the encoding holds.
-        grid_high: The largest.
         seen_low: Smallest value in the held-out samples, or of static data.
-        seen_high: The largest.
         calibrated_low: Smallest value that calibration saw.
-        calibrated_high: The largest.
         clipped: Share of values that lie more than half a step beyond the encoding's ends.
         beyond: How far the farthest of these does.
         used: Share of the encoding's range that values lie in.
@@ -139,8 +133,6 @@ class OpReport:
     """One op.
 
     Attributes:
-        name: Its name.
-        type: Its type.
         order: Place in the order of execution.
         nodes: Nodes of the source model that it comes from.
         placement: ``fixed``, ``float``, or ``none`` for ops that touch no float values.
@@ -185,7 +177,6 @@ class OutputReport:
     """One output of the network.
 
     Attributes:
-        name: Its name.
         sqnr: SQNR of the quantized network against the float one; None for integers.
         weights_only: The same with activations in float.
         activations_only: The same with static data in float.
@@ -217,7 +208,6 @@ class Judgement(str):
     """The line with the verdict about a quantization, and the figures behind it.
 
     Attributes:
-        outputs: Figures of the outputs.
         verdict: good, fair, poor or useless; or why the samples are no base for a verdict.
         sqnr: Mean ratio of the outputs; for a Softmax output, the ratio of its input.
     """
@@ -295,10 +285,7 @@ class QuantReport:
     """All that was measured of one quantization.
 
     Attributes:
-        schema: Version of this schema.
         tool: Name and version of the program.
-        model: Name of the main graph.
-        options: The options, as text.
         samples: Held-out samples that were measured.
         sqnr: Mean of the outputs' ratios.
         weights_only: The same with activations in float.
@@ -313,7 +300,6 @@ class QuantReport:
         command: The command line; empty: the API was called.
         rungs: What the ladder of ``accuracy`` tried, in order.
         warn_db: Threshold of warnings.
-        alarm_db: Threshold of alarms.
         phrase: Writes advice; not in JSON.
         doubt: Why the samples are no base for a verdict; empty: they are one.
         held_out: Whether calibration has not seen the samples.

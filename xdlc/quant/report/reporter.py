@@ -15,7 +15,7 @@ from xdlc.ir import Model
 from xdlc.ir.files import csv_text, replace_text
 from xdlc.options import spell
 from xdlc.page import fill, printable
-from xdlc.page.pictures.network import network
+from xdlc.page.pictures import network
 from xdlc.quant.advice import Advice, Phrase, Remedies
 from xdlc.quant.report.measure import Progress, measure
 from xdlc.quant.report.model import CLIP_WARN, OpReport, QuantReport, TensorReport

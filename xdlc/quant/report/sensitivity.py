@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
+
 from xdlc.compare.figures import Noise
 from xdlc.ir import Graph, Model, Role, Tensor, make_op, u32
 from xdlc.ir.data import Array
@@ -17,11 +19,14 @@ from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.opdefs.elementwise_enums import ADD
 from xdlc.quant.float_types import insert_beside
-from xdlc.quant.op_specs import is_real, rule_of
+from xdlc.quant.op_specs import is_real, reroute, rule_of, uses_of
 from xdlc.quant.report.comparison import Quality, Step, Subject, groups, rounded, run
 from xdlc.quant.report.model import OutputReport
 from xdlc.quant.samples import Sample
 from xdlc.quant.storing import quantized_copy
+from xdlc.runtime.cpu import feed
+from xdlc.runtime.engine import Engine
+from xdlc.runtime.lower import lower
 
 Run: TypeAlias = Callable[[Sample, Mapping[str, Array]], dict[str, Array]]
 """Returns the float outputs for a sample, after arrays were added to some tensors."""
@@ -38,12 +43,6 @@ def shifted(subject: Subject, tensors: Sequence[Tensor]) -> Run:
 
 def _whole(subject: Subject, tensors: Sequence[Tensor]) -> Run:
     """Return a run of one session, whose inputs for shifts are added after lowering."""
-    import numpy as np
-
-    from xdlc.runtime.cpu import feed
-    from xdlc.runtime.engine import Engine
-    from xdlc.runtime.lower import lower
-
     graph = subject.reference.main
     lowered = lower(graph, quantized=False)
     keys = {tensor.name: lowered.add_shift(tensor.name) for tensor in tensors}
@@ -69,8 +68,6 @@ def _whole(subject: Subject, tensors: Sequence[Tensor]) -> Run:
 
 def _parted(subject: Subject, tensors: Sequence[Tensor]) -> Run:
     """Return a run of a network with UDOs: inputs and ops are added to its graph."""
-    import numpy as np
-
     model = subject.reference.clone()
     outputs = [output.name for output in model.main.outputs if is_real(output)]
     shapes = {tensor.name: tensor.shape for tensor in tensors}
@@ -95,12 +92,11 @@ def _add_shift(graph: Graph, tensor: Tensor) -> str:
     name = graph.unique_name(f"{tensor.name}~shift")
     shift = graph.add_input(Tensor(name, tensor.shape, tensor.dtype))
     moved = Tensor(graph.unique_name(f"{tensor.name}~shifted"), tensor.shape, tensor.dtype)
-    readers = graph.consumers(tensor)
+    uses = uses_of(graph, tensor)
     params = {"operation": u32(ADD)}
     op = make_op(graph, "ElementWiseBinary", [tensor, shift], [moved], params, name=f"{name}_op")
     insert_beside(graph, tensor, op)
-    for reader in readers:
-        graph.set_inputs(reader, [moved if read is tensor else read for read in reader.inputs])
+    reroute(graph, uses, moved)
     if graph.is_output(tensor):
         tensor.role, moved.role = Role.NATIVE, Role.OUTPUT
         graph.outputs = [moved if output is tensor else output for output in graph.outputs]
@@ -172,10 +168,9 @@ def plan_trials(
 def _is_rounded_before(subject: Subject, tensor: Tensor) -> bool:
     """Return whether a tensor's values were rounded to the same steps before."""
     producer = tensor.producer
-    rule = rule_of(producer) if producer is not None else None
-    if producer is None or rule is None or producer.inputs[0] is None:
+    if producer is None or not producer.inputs or producer.inputs[0] is None:
         return False
-    groups = subject.groups
+    rule, groups = rule_of(producer), subject.groups
     clamps = rule.clamps and groups.find(producer.inputs[0]) is groups.find(tensor)
     return rule.selects or clamps
 
@@ -217,8 +212,6 @@ def measure_outputs(subject: Subject, step: Step) -> list[OutputReport]:
 
     Its quality with only activations quantized is there too.
     """
-    import numpy as np
-
     session = subject.engine.session
     floats = session(subject.reference, quantized=False)
     variants = {

@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 
+import numpy as np
+
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.opdefs.traits import traits
 from xdlc.options import spell
@@ -81,7 +83,7 @@ def find_stream(graph: Graph, placement: Placement) -> tuple[list[Op], list[Op]]
         if read is not None and _is_sum(read):
             normed.add(read)
         elif op.outputs[0] in normed and (_adds(op) or _moves(op)):
-            normed.update(tensor for tensor in op.inputs if tensor is not None and not tensor.is_static)
+            normed.update(op.computed)
             if _adds(op):
                 sums.append(op)
     inside = {op.outputs[0] for op in sums}
@@ -119,8 +121,7 @@ def _adds(op: Op) -> bool:
 
 
 def _moves(op: Op) -> bool:
-    rule = rule_of(op)
-    return rule is not None and rule.selects
+    return rule_of(op).selects
 
 
 def _is_sum(tensor: Tensor) -> bool:
@@ -135,8 +136,6 @@ def typical_steps(statistics: Statistics) -> float:
 
     Without statistics they are infinite.
     """
-    import numpy as np
-
     histogram = statistics.histogram
     if not histogram.total or not statistics.seen.width:
         return float("inf")
@@ -253,11 +252,8 @@ def _done(joins: Sequence[Join], count: int, factor: float) -> str:
 
 def _is_free(plan: Plan, op: Op) -> bool:
     """Return whether an op supports 16-bit activations and nothing sets its width."""
-    rule = rule_of(op)
     given = any(given_bits(tensor) is not None for tensor in op.outputs)
-    return (
-        not given and rule is not None and 16 in rule.activation_bits and op.name not in plan.precision.acts
-    )
+    return not given and 16 in rule_of(op).activation_bits and op.name not in plan.precision.acts
 
 
 def _why_not(plan: Plan, join: Join) -> tuple[str, Options | None] | None:
@@ -283,11 +279,10 @@ def _why_not(plan: Plan, join: Join) -> tuple[str, Options | None] | None:
     if join.wide > LARGEST * join.narrow:
         return "16 bits cannot resolve these values either; keep the op float", _in_float(plan, join.op)
     for op in narrow:
-        rule = rule_of(op)
         if op.name in plan.precision.acts:
             return f"{op.name!r} has 8 bits, because you requested 8; request 16, or omit the request", None
         weights = plan.precision.weight_bits_of(op)
-        if rule is None or 16 not in rule.activation_bits or not supports(op, 16, weights, soc):
+        if 16 not in rule_of(op).activation_bits or not supports(op, 16, weights, soc):
             return f"{op.name!r} ({op.type}) has no 16 bits; keep both float", _in_float(plan, join.op, op)
     given = next((tensor for tensor in join.written if given_bits(tensor) == 8), None)
     if given is not None:

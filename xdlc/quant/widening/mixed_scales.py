@@ -6,15 +6,18 @@ hundreds of times as large.  Other such ops are sums with a grid, and products w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.opdefs.traits import traits
 from xdlc.quant.attention_masks import Masks
-from xdlc.quant.op_specs import is_real, rule_of, single_name
+from xdlc.quant.op_specs import is_real, rule_of, single_name, weight_of
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import follows
 from xdlc.quant.ranges import NOTHING, Range, range_of
@@ -44,7 +47,6 @@ class TensorSlice:
     """A slice of a tensor along one axis.
 
     Attributes:
-        axis: The axis.
         start: First index on it.
         stop: Index after the last.
         sources: The tensors whose values are here, or their functions, element by element.
@@ -72,7 +74,6 @@ def unlike_parts(parts: Parts, arrays: Sequence[Any]) -> Parts:
         parts: Parts of a tensor, in the order of their axis.
         arrays: Values of the tensor in float, of one sample each.
     """
-    import numpy as np
 
     def peak(part: TensorSlice) -> float:
         values = (np.abs(part.of(np.asarray(array))).max(initial=0.0) for array in arrays)
@@ -170,8 +171,6 @@ def _bounds(parts: Parts) -> tuple[tuple[int, int, int], ...]:
 
 def _filled(op: Op, result: Tensor) -> Parts:
     """Return the slice that a scatter with constant indices fills, and the rest."""
-    import numpy as np
-
     data, indices, updates = op.inputs[:3]
     if data is None or indices is None or updates is None or not indices.is_static:
         return ()
@@ -225,25 +224,18 @@ def _reshaped(parts: Parts, source: Tensor, result: Tensor) -> Parts:
     It may cut the axis between whole parts.
     """
     old = parts[0].axis
-    outer, inner = _product(source.shape[:old]), _product(source.shape[old + 1 :])
+    outer, inner = math.prod(source.shape[:old]), math.prod(source.shape[old + 1 :])
     for axis, size in enumerate(result.shape):
-        if _product(result.shape[:axis]) != outer or not size:
+        if math.prod(result.shape[:axis]) != outer or not size:
             continue
-        unit = _product(result.shape[axis + 1 :]) // max(inner, 1)
-        if unit * inner != _product(result.shape[axis + 1 :]) or size * unit != source.shape[old]:
+        unit = math.prod(result.shape[axis + 1 :]) // max(inner, 1)
+        if unit * inner != math.prod(result.shape[axis + 1 :]) or size * unit != source.shape[old]:
             continue
         if all(part.start % unit == 0 and part.stop % unit == 0 for part in parts):
             return tuple(
                 replace(part, axis=axis, start=part.start // unit, stop=part.stop // unit) for part in parts
             )
     return ()
-
-
-def _product(shape: Sequence[int]) -> int:
-    count = 1
-    for size in shape:
-        count *= size
-    return count
 
 
 def _scaled(op: Op, result: Tensor) -> Parts:
@@ -262,8 +254,6 @@ def factors(op: Op) -> list[float]:
 
 def _runs(op: Op, result: Tensor) -> list[tuple[int, int, int, float]]:
     """Return axis, start, stop and largest factor of each run of channels."""
-    import numpy as np
-
     kind = single_name(op)
     static = next((tensor for tensor in op.inputs[1:] if tensor is not None and tensor.is_static), None)
     if kind == "ElementWiseMultiply" and static is None and op.inputs[0] is not None:
@@ -290,7 +280,6 @@ class Join:
     """An op that combines values of different magnitude.
 
     Attributes:
-        op: The op.
         narrow: Width of the range of its smallest part.
         wide: Width of the range of its largest part.
         large: Its inputs that are not much narrower than the widest.
@@ -337,9 +326,7 @@ def find_joins(graph: Graph, placement: Placement, calibration: Calibration, mas
 
 def _gathered(op: Op) -> list[Tensor]:
     """Return the float tensors whose values an op gathers unchanged."""
-    rule = rule_of(op)
-    places = rule.gathers if rule is not None else ()
-    inputs = [op.inputs[index] for index in places if index < len(op.inputs)]
+    inputs = [op.inputs[index] for index in rule_of(op).gathers if index < len(op.inputs)]
     return [tensor for tensor in inputs if tensor is not None and is_real(tensor)]
 
 
@@ -352,7 +339,7 @@ def _parts(op: Op, calibration: Calibration) -> list[tuple[Tensor, float]]:
     # A slice of a tensor has the range of the whole where nothing else is known of it.
     most = range_of_values(op.outputs[0], calibration).width or float("inf")
     parts = [(tensor, min(range_of_values(tensor, calibration).width, most)) for tensor in _gathered(op)]
-    moving = [tensor for tensor in op.inputs if tensor is not None and not tensor.is_static]
+    moving = op.computed
     if not parts and len(moving) == 1 and len(op.inputs) == 2:
         source = moving[0]
         width = range_of_values(source, calibration).width
@@ -370,10 +357,9 @@ def range_of_values(tensor: Tensor, calibration: Calibration) -> Range:
     """Return the range of a tensor's values, or the range that its op fixes."""
     if tensor.is_static:
         return range_of(tensor.numpy()) if tensor.dtype.is_float else NOTHING
-    op = writer(tensor)
-    rule = rule_of(op) if op is not None else None
-    if rule is not None and rule.unit_low is not None:
-        return Range(float(rule.unit_low), 1.0)
+    unit_low = rule_of(writer(tensor)).unit_low
+    if unit_low is not None:
+        return Range(float(unit_low), 1.0)
     statistics = calibration.statistics.get(tensor)
     return NOTHING if statistics is None else statistics.seen
 
@@ -420,7 +406,7 @@ def _reached(graph: Graph, placement: Placement, first: Op, carries: Callable[[O
 
 
 def _is_of_one(op: Op) -> bool:
-    return hands_on(op) and sum(t is not None and not t.is_static for t in op.inputs) == 1
+    return hands_on(op) and len(op.computed) == 1
 
 
 def _combines_few(op: Op) -> bool:
@@ -428,9 +414,8 @@ def _combines_few(op: Op) -> bool:
 
     An example is the step from centres of boxes to corners.
     """
-    rule, source = rule_of(op), op.inputs[0] if op.inputs else None
-    weight = op.inputs[1] if len(op.inputs) > 1 else None
-    if rule is None or rule.weight is None or weight is None or not weight.is_static or source is None:
+    weight, source = weight_of(op), op.inputs[0] if op.inputs else None
+    if weight is None or source is None:
         return False
     return weight.size <= FEW and source.size <= op.outputs[0].size
 
@@ -447,7 +432,7 @@ def writer(tensor: Tensor) -> Op | None:
 def hands_on(op: Op) -> bool:
     """Return whether an op moves values, or computes by element without bounds."""
     rule = rule_of(op)
-    if rule is None or rule.unit_low is not None:
+    if not rule.activation_bits or rule.unit_low is not None:
         return False
     return follows(op) or rule.clamps or single_name(op).startswith("ElementWise")
 

@@ -14,6 +14,8 @@ from functools import partial
 from operator import mul
 from typing import TypeAlias
 
+import numpy as np
+
 from xdlc.ir import AxisScaleOffset, Encoding, Graph, Op, Origin, ScaleOffset, Tensor, make_op, u32
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import LARGEST_OF_BYTES, SFIXED8, SFIXED16, UFIXED16
@@ -94,8 +96,6 @@ def _covering(scale: float, values: Range) -> ScaleOffset:
 
 def _largest_sum(op: Op, weight: Tensor, encoding: Encoding) -> float:
     """Return the largest sum of low bytes of a channel to expect, as float values."""
-    import numpy as np
-
     axis = traits(op).channel_axis
     low = _bytes(weight.numpy(), encoding=encoding, is_high=False).astype(np.float64)
     axes = tuple(index for index in range(low.ndim) if index != axis)
@@ -184,8 +184,6 @@ def _times(encoding: Encoding, factors: tuple[float, ...]) -> Encoding:
 
 def _bytes(array: Array, *, encoding: Encoding, is_high: bool) -> Array:
     """Return the high or low bytes of float values in a 16-bit encoding."""
-    import numpy as np
-
     quantized = to_quantized(array, encoding, SFIXED16).astype(np.int32)
     quantized = np.clip(quantized, -LARGEST_OF_BYTES, LARGEST_OF_BYTES)
     low = ((quantized + 128) & 255) - 128

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from onnx import GraphProto, ModelProto, TensorProto, helper, numpy_helper
+
 from xdlc.errors import UnsupportedOp
 from xdlc.ir import Graph, Model, Op, Param, Tensor
 from xdlc.ir.dtype import FLOAT32, DType
@@ -17,12 +19,9 @@ from xdlc.opdefs.op_view import plain_value
 from xdlc.options import spell
 
 if TYPE_CHECKING:
-    from onnx import ModelProto, TensorProto
-
     from xdlc.ir import TensorData
     from xdlc.ir.files import Writer
-    from xdlc.opdefs import OpDef
-    from xdlc.opdefs.model import TensorDef
+    from xdlc.opdefs.model import OpDef, TensorDef
     from xdlc.runtime.builder import Builder
 
 _log = logging.getLogger(__name__)
@@ -52,7 +51,6 @@ def export(
     The same model results in the same bytes.  Memory holds no more than one weight at a time.
 
     Args:
-        model: The model, or a graph.
         path: The ``.onnx`` file; an existing one is replaced in one step.
         graph: Name of the graph to write; default: the model's first.
         encodings: What becomes of encodings: ``qdq`` QuantizeLinear and DequantizeLinear nodes,
@@ -122,8 +120,6 @@ def write_node(op: Op, b: Builder, definition: OpDef | None) -> None:
     Raises:
         UnsupportedOp: If the package has the name of a domain that means something else.
     """
-    from onnx import helper
-
     if op.package in _ONNX:
         raise UnsupportedOp(f"package {op.package!r} is a domain of ONNX", fix="rename the package")
     b.require_opset(op.package, 1)
@@ -152,8 +148,6 @@ def _type(tensor: Tensor) -> Any:
 
 
 def _attribute(definition: OpDef | None, name: str, param: Param) -> Any:
-    from onnx import numpy_helper
-
     if not isinstance(param, Tensor):
         value = plain_value(definition, name, param) if definition is not None else param.value
         return int(value) if isinstance(value, bool) else value
@@ -176,7 +170,6 @@ def parts(
     Args:
         proto: The model; the initializers that ``weights`` holds have types and shapes only.
         weights: Data of the large initializers by name.
-        path: The file to write.
         external_data: Write the weights to ``<path>.data``; always so where they are too large.
     """
     target = Path(path)
@@ -223,8 +216,6 @@ def _write_data(file: IO[bytes], weights: Mapping[str, TensorData]) -> None:
 
 
 def _write(file: IO[bytes], proto: ModelProto, weights: Mapping[str, TensorData]) -> None:
-    from onnx import GraphProto, ModelProto
-
     around, graph = ModelProto(), GraphProto()
     around.CopyFrom(proto)
     around.ClearField("graph")
@@ -250,8 +241,6 @@ def _write(file: IO[bytes], proto: ModelProto, weights: Mapping[str, TensorData]
 
 def _header(tensor: TensorProto, nbytes: int) -> bytes:
     """Return a tensor's encoded fields up to its data, and the length of the data."""
-    from onnx import TensorProto
-
     bare = TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
     fields: bytes = bare.SerializeToString(deterministic=True)
     return fields + _prefix(_TENSOR_RAW_DATA, nbytes)

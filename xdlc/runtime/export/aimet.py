@@ -37,7 +37,6 @@ def encodings_file(
 
     Args:
         value_names: Names of the ONNX values that hold each tensor, by the tensor's name.
-        path: The ONNX file.
 
     Raises:
         UnsupportedOp: If an encoding has no form in the file.
@@ -118,8 +117,6 @@ def entry(
 
     Args:
         kind: What shares a scale: ``PER_TENSOR``, ``PER_CHANNEL``, ``PER_BLOCK`` or ``LPBQ``.
-        bits: Bits of a stored integer.
-        scales: Steps.
         offsets: One per scale, counted from 0.
         symmetric: Whether the integers are stored signed with offset 0.
     """

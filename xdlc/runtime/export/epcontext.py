@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from onnx import ModelProto, helper
 
 from xdlc.container import cache_provenance
 from xdlc.errors import ConstraintError, UsageError
@@ -13,9 +15,6 @@ from xdlc.ir import Graph, Model, ScaleOffset, Tensor
 from xdlc.ir.files import replace_file, together
 from xdlc.options import spell
 from xdlc.runtime.htp.context_binary import binary_of, described
-
-if TYPE_CHECKING:
-    from onnx import ModelProto
 
 _OPSET, _IR_VERSION = 21, 10
 _MOST_EMBEDDED = (1 << 31) - (1 << 20)
@@ -32,7 +31,6 @@ def export_epcontext(
     the cache, and their encodings are in the metadata of the model.
 
     Args:
-        model: The prepared model.
         folder: Where the files go.
         stem: Begin of their names.
         soc: Name of the SoC; None denotes the only one.
@@ -86,13 +84,9 @@ def context_model(graph: Graph, content: Any, *, embed: bool = False, build: str
     """Return the model of one EPContext node.
 
     Args:
-        graph: A graph of the cache.
         content: The cache, or the name of its file.
-        embed: Whether it is the cache.
         build: Build of the vendor's library that compiled it.
     """
-    from onnx import helper
-
     inputs, outputs = (list(map(_info, side)) for side in (graph.inputs, graph.outputs))
     node = helper.make_node(
         "EPContext",
@@ -125,8 +119,6 @@ def onnx_model(
     constants: Sequence[Any] = (),
 ) -> ModelProto:
     """Return a model for the provider, or for a model next to one of its."""
-    from onnx import helper
-
     return helper.make_model(
         helper.make_graph(nodes, name, inputs, outputs, constants),
         opset_imports=[helper.make_opsetid("", _OPSET), helper.make_opsetid("com.microsoft", 1)],
@@ -136,13 +128,9 @@ def onnx_model(
 
 
 def _info(tensor: Tensor) -> Any:
-    from onnx import helper
-
     return helper.make_tensor_value_info(tensor.name, element_type(tensor), list(tensor.shape))
 
 
 def element_type(tensor: Tensor) -> int:
     """Return the TensorProto.DataType that stores a tensor."""
-    from onnx import helper
-
     return helper.np_dtype_to_tensor_dtype(tensor.dtype.numpy)

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
+from onnx import GraphProto, ModelProto, NodeProto, helper
+
 from xdlc.ir import Op, Tensor
 from xdlc.ir.graph import is_udo
 from xdlc.ir.names import FreeNames
 from xdlc.opdefs.control_flow import has_open_rank
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto, NodeProto
-
     from xdlc.runtime.lower import Lowered
 
 
@@ -170,8 +170,6 @@ def describe(lowered: Lowered, proto: ModelProto, renamed: dict[str, str]) -> No
     """State types and shapes of values named after tensors, for shape inference.
 
     Args:
-        lowered: The graph as ONNX.
-        proto: The model that gets the descriptions.
         renamed: New names of its values by old ones.
     """
     _describe(lowered, proto.graph, renamed, lowered.graph.tensors.values())
@@ -180,8 +178,6 @@ def describe(lowered: Lowered, proto: ModelProto, renamed: dict[str, str]) -> No
 def _describe(
     lowered: Lowered, graph: GraphProto, renamed: dict[str, str], tensors: Iterable[Tensor]
 ) -> None:
-    from onnx import helper
-
     names = {entry.name for entry in (*graph.input, *graph.output, *graph.initializer)}
     unstated = {entry.name: entry for entry in graph.output if not entry.type.tensor_type.HasField("shape")}
     for tensor in tensors:

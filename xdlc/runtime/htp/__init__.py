@@ -6,26 +6,26 @@ public API in child processes only (see docs/adr/0006).
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy
+
 from xdlc.container import load
 from xdlc.container.caches import SHARED
 from xdlc.errors import BackendError
-from xdlc.ir import Graph, MappedData, MappedFile, Model, TensorData
+from xdlc.ir import MappedData, MappedFile, Model, TensorData
 from xdlc.runtime.htp.options import SHARED_CACHE, TRACED, CompileOptions
 from xdlc.runtime.htp.process import (
     HtpWorker,
     Launch,
+    ModelOrPath,
     WorkerSession,
-    query,
+    model_request,
     start,
-    stored_model,
-    validated,
 )
 from xdlc.runtime.htp.unsupported_op import RefusedOp
 from xdlc.worker.temporary import TemporaryFolder
@@ -40,8 +40,6 @@ __all__ = [
     "traced_compilation",
     "unsupported_ops",
 ]
-
-ModelOrPath = Model | Graph | str | os.PathLike[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,35 +71,25 @@ def unsupported_ops(
     """Return the ops that HTP rejects, under the names of its form of the graph.
 
     Args:
-        model: A model, a graph, or the path of a DLC.
-        soc: Name of the SoC.
-        timeout: Seconds to wait.
         skip: Names of graph and op of the ops to omit.
         name: What messages call the model; default: its path.
-        launch: Starts the child process.
 
     Raises:
         BackendError: If the library is missing, unknown, or fails.
     """
-    with HtpWorker(launch) as worker, _request(model, soc, name) as (request, place):
+    with model_request(model, soc, name, launch) as (request, worker), worker:
         request |= {"do": "validate", "skip": list(skip)}
-        return validated(request, **place, timeout=timeout, worker=worker)[1]
+        return worker.validated(request, timeout=timeout)[1]
 
 
 def build_id(*, timeout: float = 60, launch: Launch = start) -> str:
     """Return the build of the vendor's library, like ``v2.51.0.260929181845``.
 
-    Args:
-        timeout: Seconds to wait.
-        launch: Starts the child process.
-
     Raises:
         BackendError: If the library is missing, unknown, or fails.
     """
-    with HtpWorker(launch) as worker:
-        request = {"do": "build"}
-        answer = query(request, where="onnxruntime-qnn", soc="HTP", timeout=timeout, worker=worker)
-        return str(answer["build"])
+    with HtpWorker("onnxruntime-qnn", launch=launch) as worker:
+        return str(worker.query({"do": "build"}, timeout=timeout)["build"])
 
 
 def compile_for(
@@ -117,25 +105,19 @@ def compile_for(
     """Return the cache of all graphs of a model for a SoC.
 
     Args:
-        model: A model, a graph, or the path of a DLC.
-        soc: Name of the SoC.
-        options: What the caller chose about compiling.
-        timeout: Seconds to wait.
         name: What messages call the model; default: its path.
-        launch: Starts the child process.
         keep: Whether the child stays, with the graphs as it compiled them.
 
     Raises:
         ConstraintError: If HTP refuses an op; a ProblemList of them if it refuses several.
         BackendError: If the library is missing, unknown, or fails.
     """
-    import numpy
-
-    with TemporaryFolder() as folder, ExitStack() as stack, _request(model, soc, name) as (request, place):
-        worker = stack.enter_context(HtpWorker(launch))
+    opened = model_request(model, soc, name, launch)
+    with TemporaryFolder() as folder, ExitStack() as stack, opened as (request, worker):
+        stack.enter_context(worker)
         request |= {"do": "compile_and_keep" if keep else "compile"}
         request |= {"options": asdict(options), "folder": folder}
-        answer = query(request, **place, timeout=timeout, worker=worker)
+        answer = worker.query(request, timeout=timeout)
         path, entry = Path(folder) / "cache.bin", answer.get("entry")
         if not (path.is_file() and isinstance(entry, dict)):
             raise BackendError(
@@ -148,7 +130,7 @@ def compile_for(
         served = None
         if keep:
             stack.pop_all()
-            served = WorkerSession.of_worker(worker, answer["contents"], place["where"], place["soc"])
+            served = WorkerSession.of_worker(worker, answer["contents"])
         return Compiled(data, entry, _shared_weights(Path(folder) / SHARED_CACHE), served)
 
 
@@ -183,22 +165,16 @@ def traced_compilation(
     Their folder is removed at the end.
 
     Args:
-        model: The model.
-        soc: Name of the SoC.
-        options: What the caller chose about compiling.
-        timeout: Seconds to wait.
-        name: What messages call the model.
         path: A DLC that it is stored in; default: it is stored for this call.
-        launch: Starts the child process.
 
     Raises:
         ConstraintError: If HTP refuses an op; a ProblemList of them if it refuses several.
         BackendError: If the library is missing, unknown, fails, or writes no trace.
     """
     with TemporaryFolder() as folder:
-        with HtpWorker(launch) as worker, _request(path or model, soc, name) as (request, place):
+        with model_request(path or model, soc, name, launch) as (request, worker), worker:
             request |= {"do": "trace", "options": asdict(options), "folder": folder}
-            answer = query(request, **place, timeout=timeout, worker=worker)
+            answer = worker.query(request, timeout=timeout)
         paths = {
             graph: Path(folder) / f"{TRACED.format(number)}_schematic.bin"
             for number, graph in enumerate(model.graphs)
@@ -217,16 +193,3 @@ def _shared_weights(path: Path) -> dict[str, TensorData]:
     """Return the shared weights of a DLC and their descriptions, by record."""
     records = load(path).records if path.exists() else {}
     return {name: data for name, data in records.items() if name.startswith(SHARED)}
-
-
-@contextmanager
-def _request(
-    model: ModelOrPath, soc: str, name: str | None
-) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Yield the members of every request about a model, and of messages about it."""
-    from xdlc.targets import find_soc
-
-    target = find_soc(soc)
-    where = name or ("model" if isinstance(model, Model | Graph) else os.fspath(model))
-    with stored_model(model) as path:
-        yield {"model": str(path), "soc_id": target.id}, {"where": where, "soc": target.name}

@@ -126,7 +126,6 @@ class Htp:
         """Query each op of a graph; return the ops that HTP does not support.
 
         Args:
-            graph: The graph; nothing of it is built.
             skip: (graph name, op name) of the ops to omit.
         """
         unsupported = []
@@ -154,8 +153,6 @@ class Htp:
         """Build a graph and finalize it.
 
         Args:
-            graph: The graph.
-            options: What the caller chose about compiling.
             name: What the library calls it; default: the name of the graph.
             is_traced: Whether the library writes its op trace, ``<name>_schematic.bin``, into the current
                 folder.
@@ -287,7 +284,6 @@ class CompiledGraph:
 
         Args:
             feeds: An array for each input, which are not used if no op reads an input.
-            results: An array for each output.
 
         Raises:
             BackendError: With the library's log.
@@ -331,8 +327,6 @@ def _explain(error: BackendError, graph: Graph, is_traced: bool) -> None:
     """Add a cause and a fix to the compiler's log of a graph.
 
     Args:
-        error: The error, whose problem has the log.
-        graph: The graph.
         is_traced: Whether ops were compiled under their numbers.
     """
     code, _, log = error.problem.partition("; ")

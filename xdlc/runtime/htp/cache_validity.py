@@ -30,9 +30,7 @@ def judge(
     """Yield the rules that a cache breaks on a device, and rules that are unknown.
 
     Args:
-        entry: The cache's description.
         made_for: The SoC that it was compiled for, if known.
-        device: The device's SoC.
         sdk: Version of the device's SDK; None if not known.
         strict: Whether the cache has to use the device fully.
     """
@@ -106,7 +104,6 @@ class Finding:
 
     Attributes:
         rule: Its id, a key of ``RULES``.
-        found: The value found.
         accepted: The values that would do.
     """
 

@@ -31,8 +31,6 @@ class Verdict:
     """Verdict on a record and a device.
 
     Attributes:
-        record: Name of the record.
-        device: Name of the device's SoC.
         mode: Which of ``CACHE_MODES`` it was judged in.
         failed: The rules that the record breaks.
         unjudged: The rules that could not be judged, and why.
@@ -189,7 +187,6 @@ class Choice:
     """Caches that a device can run.
 
     Attributes:
-        soc: Name of the device's SoC.
         records: The caches that it can use, the best one first; without one it has to compile the model.
         verdicts: The verdict on each cache of the model on this device.
         notes: Why caches were not even judged.
@@ -262,7 +259,6 @@ def refuse_to_compile(
     """Return the error where a cache is required and none is usable.
 
     Args:
-        choice: The verdicts on the caches.
         failures: Why those that should be usable cannot be loaded.
         outputs: Names of the tensors that are requested.
     """

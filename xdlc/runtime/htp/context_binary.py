@@ -11,7 +11,7 @@ from xdlc.container.caches import Cache, add_cache, caches, damage, file_data
 from xdlc.errors import ContainerError, UsageError, XdlcError
 from xdlc.ir import Graph, Model, Role, ScaleOffset, Tensor, TensorData
 from xdlc.ir import dtype as dt
-from xdlc.runtime.htp.process import HtpWorker, query
+from xdlc.runtime.htp.process import HtpWorker
 from xdlc.targets import find_soc
 from xdlc.worker.temporary import temporary_file, temporary_files
 
@@ -32,13 +32,11 @@ def read_binary(path: str | os.PathLike[str]) -> Model:
     data, where = file_data(path), os.fspath(path)
     if problem := damage(data):
         raise ContainerError(problem, where=where, fix="get the file again")
-    with HtpWorker() as worker, temporary_file() as file:
+    with HtpWorker(where) as worker, temporary_file() as file:
         with temporary_files():
             data.write_to(file)
             file.flush()
-        request, files = {"do": "describe"}, [file.fileno()]
-        answer = query(request, files, where=where, soc="HTP", timeout=_DESCRIBING, worker=worker)
-    entry = answer["entry"]
+        entry = worker.query({"do": "describe"}, [file.fileno()], timeout=_DESCRIBING)["entry"]
     soc_id = read_entry(entry).soc_id
     try:
         soc = find_soc(soc_id or 0).name

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy
+
 from xdlc.errors import BackendError, UsageError, nearest_names
 from xdlc.ir import ScaleOffset, Tensor
 from xdlc.ir import dtype as dt
@@ -50,8 +52,6 @@ class GraphIO:
 
     def empty(self) -> Array:
         """Return zeros in the type that HTP stores."""
-        import numpy
-
         return numpy.zeros(self.lowered.shape, self.lowered.dtype.numpy)
 
     def stored(self, array: Array) -> Array:
@@ -84,8 +84,6 @@ class GraphIO:
         return self._lowered(array)
 
     def _lowered(self, array: Array) -> Array:
-        import numpy
-
         held = self.lowered
         return numpy.ascontiguousarray(array.astype(held.dtype.numpy, copy=False)).reshape(held.shape)
 
@@ -103,8 +101,6 @@ class GraphIO:
 
 def _holds(dtype: Any, array: Array) -> bool:
     """Return whether a conversion to a dtype is exact but for float precision."""
-    import numpy
-
     if dtype.kind == "f" or dtype == dt.BFLOAT16.numpy:
         return bool(array.dtype.kind in "fiub")
     if dtype.kind == "b":
@@ -145,7 +141,6 @@ def given_results(
     Args:
         results: Arrays of the emulation, by name.
         native: Give quantized outputs as quantized values instead of float32.
-        where: Place for errors.
 
     Raises:
         BackendError: If one is missing or has another number of elements: the cache is of another graph.

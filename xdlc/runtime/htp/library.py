@@ -31,7 +31,6 @@ class Release:
     """Facts on the libraries of an SDK that are measured: no other version is called.
 
     Attributes:
-        sdk: Version of the SDK.
         core: API version of libQnnHtp.
         system: API version of libQnnSystem.
         package: Version of onnxruntime-qnn that has these libraries.
@@ -157,9 +156,6 @@ def _within(folder: Path) -> Path:
 
 def check_folder(parent: str) -> None:
     """Refuse to load libraries of another folder than the parent process.
-
-    Args:
-        parent: The folder that it found.
 
     Raises:
         BackendError: If this process finds another one.

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from ctypes import POINTER, Structure, c_float, c_int32, c_uint8, c_uint16, c_uint32
 from typing import Any, TypeVar
 
+import numpy
+
 from xdlc.errors import ConstraintError
 from xdlc.ir import (
     AxisScaleOffset,
@@ -69,8 +71,6 @@ class Lowering:
             self._keep.append(flags)
         self._encode(described, tensor)
         if tensor.data is not None and with_data:
-            import numpy
-
             is_in_blocks = isinstance(tensor.encoding, BlockScaleOffset)  # the library reads unused bits
             data = unpacked(tensor) if is_in_blocks else tensor.data
             array = numpy.ascontiguousarray(data.numpy())
@@ -154,8 +154,6 @@ class Lowering:
 
     def _float_pairs(self, encoding: BlockScaleOffset, shape: tuple[int, ...]) -> int:
         """Return the address of scales and offsets, output channel by output channel."""
-        import numpy
-
         grid = block_grid(encoding, shape)
         pairs = numpy.empty((*grid, 2), numpy.float32)
         pairs[..., 0] = numpy.asarray(encoding.scales).reshape(grid)

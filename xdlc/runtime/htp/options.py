@@ -50,8 +50,6 @@ def device_option(soc_id: int, arch: int | None, offset: int) -> st.HtpConfig:
     """Return the option of a device for a SoC, or for any SoC of an architecture.
 
     Args:
-        soc_id: The SoC's number.
-        arch: The architecture's number, which goes before the SoC.
         offset: Offset of the value in the struct, by release of the library.
     """
     config = st.HtpConfig(option=_DEVICE_SOC if arch is None else _DEVICE_ARCH)

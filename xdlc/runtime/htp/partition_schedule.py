@@ -36,10 +36,6 @@ def partition_graph(graph: Graph, ops: Iterable[str], name: str) -> Graph:
 
     Its inputs are what it reads from outside, its outputs what others read and the graph outputs.
 
-    Args:
-        ops: Names of the ops.
-        name: Name of the result.
-
     Raises:
         ContainerError: If the graph has no such op, or no op is named.
     """

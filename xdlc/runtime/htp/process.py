@@ -18,6 +18,7 @@ from xdlc.runtime.cpu import array_of
 from xdlc.runtime.htp.library import library_folder
 from xdlc.runtime.htp.options import CompileOptions
 from xdlc.runtime.htp.unsupported_op import RefusedOp, problems_of
+from xdlc.targets import find_soc
 from xdlc.worker import content
 from xdlc.worker.content import error_of
 from xdlc.worker.process import ChildDiedError, Process
@@ -52,14 +53,16 @@ class HtpWorker:
     A request after its death starts another one.  Use as a context manager: leaving it ends the child.
 
     Args:
-        launch: Starts the process.
+        where: What messages call the model or the file.
+        soc: What messages call the SoC.
 
     Raises:
         StorageError: If there is no space for temporary files.
     """
 
-    def __init__(self, launch: Launch = start) -> None:
+    def __init__(self, where: str = "model", soc: str = "HTP", launch: Launch = start) -> None:
         self._launch = launch
+        self.place = f"{where}: {soc}"
         self._process: Process | None = None
         self._note = temporary_file()
         self._close = weakref.finalize(self, self._note.close)
@@ -98,6 +101,62 @@ class HtpWorker:
                 else "remove or rewrite the op or graph; the other SoCs are not affected"
             )
             raise
+
+    def query(
+        self, request: Mapping[str, Any], files: Sequence[int] = (), *, timeout: float
+    ) -> dict[str, Any]:
+        """Run a request that validates ops first; return its answer.
+
+        A crash of the validator is repeated; if it crashes on the same op again, that op is rejected, and the
+        remaining ones are still validated.
+
+        Args:
+            files: Open files that the child gets.
+            timeout: Seconds that one child may take.
+
+        Raises:
+            ConstraintError: If HTP refuses an op.
+            ProblemList: If it refuses several.
+            BackendError: If the library fails otherwise, is missing or unknown.
+        """
+        answer, unsupported = self.validated(request, files, timeout=timeout)
+        problems = [error_of(words) for words in answer.get("problems", ())]
+        for problem in problems:
+            problem.where = f"{self.place}: {problem.where}"
+        raise_all([*problems, *problems_of(unsupported, self.place)], where=self.place)
+        return answer
+
+    def validated(
+        self, request: Mapping[str, Any], files: Sequence[int] = (), *, timeout: float
+    ) -> tuple[dict[str, Any], list[RefusedOp]]:
+        """Run a request that validates ops; return its answer and unsupported ops.
+
+        Arguments and errors are those of ``query``, but for unsupported ops.
+        """
+        crashed: list[tuple[str, str]] = list(request.get("skip", ()))
+        unsupported: list[RefusedOp] = []
+        suspected: set[tuple[str, str]] = set()
+        current = {**request, "skip": crashed, "library": str(library_folder())}
+        while True:
+            try:
+                answer = self.ask(current, files, timeout=timeout)
+            except ChildDiedError as death:
+                op = validated_op(death.step)
+                if op is None or op[:2] in crashed or death.is_killed:
+                    death.where = self.place
+                    raise
+                if not death.is_late and op[:2] not in suspected:
+                    suspected.add(op[:2])
+                    continue
+                crashed.append((op[0], op[1]))
+                current = {**current, "do": "validate"}
+                unsupported.append(RefusedOp(*op, death.problem, "remove or rewrite this op"))
+                continue
+            except XdlcError as error:
+                for problem in each_problem(error):
+                    problem.where = f"{self.place}: {problem.where}" if problem.where else self.place
+                raise
+            return answer, [*unsupported, *(RefusedOp(**words) for words in answer.get("unsupported", ()))]
 
 
 class ForkServer:
@@ -199,79 +258,23 @@ def stored_model(model: Model | Graph | str | os.PathLike[str]) -> Iterator[Path
         yield path
 
 
-def query(
-    request: Mapping[str, Any],
-    files: Sequence[int] = (),
-    *,
-    where: str,
-    soc: str,
-    timeout: float,
-    worker: HtpWorker,
-) -> dict[str, Any]:
-    """Run a request that validates ops first; return its answer.
-
-    A crash of the validator is repeated; if it crashes on the same op again, that op is rejected, and the
-    remaining ones are still validated.
+@contextmanager
+def model_request(
+    model: ModelOrPath, soc: str, name: str | None = None, launch: Launch = start
+) -> Iterator[tuple[dict[str, Any], HtpWorker]]:
+    """Yield the members of every request about a model, and a child for it.
 
     Args:
-        request: What to do.
-        files: Open files that the child gets.
-        where: The file or model, for messages.
-        soc: Name of the SoC, for messages.
-        timeout: Seconds that one child may take.
+        name: What messages call the model; default: its path.
 
     Raises:
-        ConstraintError: If HTP refuses an op.
-        ProblemList: If it refuses several.
-        BackendError: If the library fails otherwise, is missing or unknown.
+        UsageError: If the SoC is not known.
+        StorageError: If a path is given where no file is, or there is no space for temporary files.
     """
-    answer, unsupported = validated(request, files, where=where, soc=soc, timeout=timeout, worker=worker)
-    place = f"{where}: {soc}"
-    problems = [error_of(words) for words in answer.get("problems", ())]
-    for problem in problems:
-        problem.where = f"{place}: {problem.where}"
-    raise_all([*problems, *problems_of(unsupported, place)], where=place)
-    return answer
-
-
-def validated(
-    request: Mapping[str, Any],
-    files: Sequence[int] = (),
-    *,
-    where: str,
-    soc: str,
-    timeout: float,
-    worker: HtpWorker,
-) -> tuple[dict[str, Any], list[RefusedOp]]:
-    """Run a request that validates ops; return its answer and unsupported ops.
-
-    Arguments and errors are those of ``query``, but for unsupported ops.
-    """
-    folder = str(library_folder())
-    crashed: list[tuple[str, str]] = list(request.get("skip", ()))
-    unsupported: list[RefusedOp] = []
-    suspected: set[tuple[str, str]] = set()
-    current = {**request, "skip": crashed, "library": folder}
-    while True:
-        try:
-            answer = worker.ask(current, files, timeout=timeout)
-        except ChildDiedError as death:
-            op = validated_op(death.step)
-            if op is None or op[:2] in crashed or death.is_killed:
-                death.where = f"{where}: {soc}"
-                raise
-            if not death.is_late and op[:2] not in suspected:
-                suspected.add(op[:2])
-                continue
-            crashed.append((op[0], op[1]))
-            current = {**current, "do": "validate"}
-            unsupported.append(RefusedOp(*op, death.problem, "remove or rewrite this op"))
-            continue
-        except XdlcError as error:
-            for problem in each_problem(error):
-                problem.where = ": ".join([where, soc, *([problem.where] if problem.where else [])])
-            raise
-        return answer, [*unsupported, *(RefusedOp(**words) for words in answer.get("unsupported", ()))]
+    target = find_soc(soc)
+    where = name or ("model" if isinstance(model, Model | Graph) else os.fspath(model))
+    with stored_model(model) as path:
+        yield {"model": str(path), "soc_id": target.id}, HtpWorker(where, target.name, launch)
 
 
 class WorkerSession:
@@ -286,9 +289,8 @@ class WorkerSession:
         graphs: Names of inputs and of outputs by the name of the graph that a cache holds.
     """
 
-    def __init__(self, where: str, soc: str, launch: Launch = start) -> None:
-        self._worker = HtpWorker(launch)
-        self._where, self._soc = where, soc
+    def __init__(self, worker: HtpWorker) -> None:
+        self._worker = worker
         self._lock = threading.Lock()
         self.run_timeout = RUNNING
         self.soc_id: int | None = None
@@ -319,25 +321,16 @@ class WorkerSession:
         """Compile a graph of a model.
 
         Args:
-            model: A model, a graph, or the path of a DLC.
-            soc: Name of the SoC to emulate.
             graph: Name of the graph; default: the main one.
             timeout: Seconds that compiling may take.
             name: What messages call the model; default: its path.
-            launch: Starts the child.
 
         Raises:
             ConstraintError: If HTP refuses an op; a ProblemList of them if it refuses several.
             BackendError: If the library is missing, unknown, or fails.
         """
-        from xdlc.targets import find_soc
-
-        target = find_soc(soc)
-        where = name or ("model" if isinstance(model, Model | Graph) else os.fspath(model))
-        with stored_model(model) as path:
-            served = cls(where, target.name, launch)
-            served._open({"model": str(path), "graph": graph, "soc_id": target.id}, (), timeout)
-        return served
+        with model_request(model, soc, name, launch) as (request, worker):
+            return cls(worker)._opened(request | {"graph": graph}, (), timeout)
 
     @classmethod
     def of_graphs(
@@ -355,21 +348,10 @@ class WorkerSession:
         Errors are those of ``of_model``.
 
         Args:
-            model: The model.
-            soc: Name of the SoC to emulate.
-            options: Options of the compiler.
             timeout: Seconds that compiling may take.
-            name: What messages call the model.
-            launch: Starts the child.
         """
-        from xdlc.targets import find_soc
-
-        target = find_soc(soc)
-        with stored_model(model) as path:
-            served = cls(name, target.name, launch)
-            request = {"model": str(path), "soc_id": target.id, "options": asdict(options)}
-            served._open(request, (), timeout)
-        return served
+        with model_request(model, soc, name, launch) as (request, worker):
+            return cls(worker)._opened(request | {"options": asdict(options)}, (), timeout)
 
     @classmethod
     def of_cache(
@@ -384,50 +366,41 @@ class WorkerSession:
         """Load a cache with all of its graphs.
 
         Args:
-            cache: A QNN context binary, as the cache records of a DLC are.
             soc: Name of the SoC to emulate; default: the one that it was made for.
             timeout: Seconds that loading may take.
-            name: What messages call the cache.
-            launch: Starts the child.
 
         Raises:
             BackendError: If the library is missing, unknown, or does not load the binary.
             StorageError: If there is no space for temporary files.
         """
-        from xdlc.targets import find_soc
-
         target = find_soc(soc) if soc else None
-        served = cls(name, target.name if target else "HTP emulation", launch)
+        served = cls(HtpWorker(name, target.name if target else "HTP emulation", launch))
         with temporary_file() as file:
             with temporary_files():
                 (raw_data(cache) if isinstance(cache, bytes) else cache).write_to(file)
                 file.flush()
-            served._open({"soc_id": target.id if target else None}, [file.fileno()], timeout)
-        return served
+            return served._opened({"soc_id": target.id if target else None}, [file.fileno()], timeout)
 
     @classmethod
-    def of_worker(cls, worker: HtpWorker, contents: Mapping[str, Any], where: str, soc: str) -> WorkerSession:
+    def of_worker(cls, worker: HtpWorker, contents: Mapping[str, Any]) -> WorkerSession:
         """Return the session of a child that has compiled graphs.
 
         Args:
-            worker: The child.
             contents: What it has: the id of the SoC, and names of graphs, inputs and outputs.
-            where: What messages call the model.
-            soc: Name of the SoC.
         """
-        served = cls(where, soc)
-        served._worker = worker
+        served = cls(worker)
         served.soc_id, served.graphs = contents["soc_id"], dict(contents["graphs"])
         return served
 
-    def _open(self, opening: dict[str, Any], files: Sequence[int], timeout: float) -> None:
+    def _opened(self, request: dict[str, Any], files: Sequence[int], timeout: float) -> WorkerSession:
         try:
-            answer = self._query(files, timeout, do="open", **opening)
+            answer = self._worker.query(request | {"do": "open"}, files, timeout=timeout)
         except BaseException:
             self.close()
             raise
         contents = answer.get("contents", {"soc_id": None, "graphs": {}})
         self.soc_id, self.graphs = contents["soc_id"], contents["graphs"]
+        return self
 
     def run(
         self,
@@ -452,42 +425,25 @@ class WorkerSession:
             StorageError: If there is no space for temporary files.
         """
         with self._lock:
+            if not self._worker.is_alive:
+                raise EndedError(
+                    "the emulation ended, or you closed the session",
+                    where=self._worker.place,
+                    fix="load the model again",
+                )
             return self._run(feeds, native, graph, self.run_timeout if timeout is None else timeout)
 
     def _run(
-        self, feeds: Mapping[str, Array], native: bool, graph: str | None, seconds: float
+        self, feeds: Mapping[str, Array], native: bool, graph: str | None, timeout: float
     ) -> dict[str, Array]:
-        if not self._worker.is_alive:
-            raise EndedError(
-                "the emulation ended, or you closed the session",
-                where=f"{self._where}: {self._soc}",
-                fix="load the model again",
-            )
-        place = {"where": self._where, "soc": self._soc}
-        return execute(self._worker, feeds, **place, native=native, graph=graph, timeout=seconds)
-
-    def _query(self, files: Sequence[int], timeout: float, **request: Any) -> dict[str, Any]:
-        return query(request, files, where=self._where, soc=self._soc, timeout=timeout, worker=self._worker)
-
-
-def execute(
-    worker: HtpWorker,
-    feeds: Mapping[str, Array],
-    *,
-    where: str,
-    soc: str,
-    native: bool,
-    graph: str | None,
-    timeout: float,
-) -> dict[str, Array]:
-    """Run a graph that a child has loaded, and return its outputs by name."""
-    stored = {name: array_of(value) for name, value in feeds.items()}
-    for name, array in stored.items():
-        if array.dtype.hasobject or array.dtype.names:
-            raise UsageError(f"input {name!r} is not an array of numbers", fix="give a numpy array")
-    with content.shared_file() as file:
-        with temporary_files():
-            forms = content.write_arrays(file, stored.values())
-        request = {"do": "execute", "inputs": list(stored), "arrays": forms, "native": native, "graph": graph}
-        answer = query(request, [file], where=where, soc=soc, timeout=timeout, worker=worker)
-        return dict(zip(answer["outputs"], content.read_arrays(file, answer["arrays"]), strict=True))
+        stored = {name: array_of(value) for name, value in feeds.items()}
+        for name, array in stored.items():
+            if array.dtype.hasobject or array.dtype.names:
+                raise UsageError(f"input {name!r} is not an array of numbers", fix="give a numpy array")
+        with content.shared_file() as file:
+            with temporary_files():
+                forms = content.write_arrays(file, stored.values())
+            request = {"do": "execute", "inputs": list(stored), "arrays": forms, "native": native}
+            answer = self._worker.query(request | {"graph": graph}, [file], timeout=timeout)
+            results = content.read_arrays(file, answer["arrays"])
+            return dict(zip(answer["outputs"], results, strict=True))

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from xdlc import passes
 from xdlc.container import load
 from xdlc.errors import ConstraintError, XdlcError, each_problem, raise_all
 from xdlc.ir import Graph, Model
@@ -85,12 +86,12 @@ class _Service:
                 cache.seek(0)
                 loaded = LoadedCache(cache.read(), request["soc_id"], step)
             self._runner = loaded.runner
-            return {"unsupported": [], "contents": loaded.contents()}
+            return {"contents": loaded.contents()}
         if request.get("options"):
             htp, graphs, objections = _compiled(request, step)
             if objections is not None:
                 return objections
-            return {"unsupported": [], "contents": self._held(graphs, request["soc_id"])}
+            return {"contents": self._held(graphs, request["soc_id"])}
         model = _model(request, step)
         graph = model.graph_named(request["graph"])
         ports = [as_known(tensor) for tensor in (*graph.inputs, *graph.outputs)]
@@ -105,7 +106,7 @@ class _Service:
         count = len(graph.inputs)
         runner = Runner(htp.compile(graph, CompileOptions()), ios[:count], ios[count:])
         self._runner = lambda _name: runner
-        return {"unsupported": []}
+        return {}
 
     def _held(self, graphs: dict[str, CompiledGraph], soc_id: int) -> dict[str, Any]:
         """Keep compiled graphs for runs; return the SoC, and names, as of a cache."""
@@ -133,11 +134,7 @@ class _Service:
         (file,) = files
         feeds = dict(zip(request["inputs"], content.read_arrays(file, request["arrays"]), strict=True))
         outputs = self._runner(request["graph"]).run(feeds, native=request["native"])
-        return {
-            "unsupported": [],
-            "outputs": list(outputs),
-            "arrays": content.write_arrays(file, outputs.values()),
-        }
+        return {"outputs": list(outputs), "arrays": content.write_arrays(file, outputs.values())}
 
 
 def _model(request: dict[str, Any], step: Step) -> Model:
@@ -147,8 +144,6 @@ def _model(request: dict[str, Any], step: Step) -> Model:
 
 def _adapt(graphs: Iterable[Graph]) -> None:
     """Rewrite graphs to the form of HTP, of all SoCs but for ``_suit``."""
-    from xdlc import passes
-
     problems: list[XdlcError] = []
     for graph in graphs:
         try:
@@ -160,8 +155,6 @@ def _adapt(graphs: Iterable[Graph]) -> None:
 
 def _suit(graphs: Iterable[Graph], soc_id: int) -> None:
     """Expand integer weights of float products where the SoC lacks them."""
-    from xdlc import passes
-
     if find_soc(soc_id).capabilities.float_blocks:
         return
     expand = passes.find("dequantize_weights").with_options(refused_only=False)
@@ -181,7 +174,7 @@ def _objections(
     unbound = open_problem(model)
     if unbound is not None:  # one problem instead of one for each op that follows
         unbound.where = f"graph {model.main.name!r}"
-        return {"unsupported": [], "problems": [words_of(unbound)]}
+        return {"problems": [words_of(unbound)]}
     skip = request["skip"] + [
         (graph.name, op.name) for graph in graphs for op in graph.ops if is_host_only(op)
     ]
@@ -192,25 +185,22 @@ def _objections(
 
 
 def _validate(request: dict[str, Any], files: list[int], step: Step) -> dict[str, Any]:
-    from xdlc import passes
-
     model = _model(request, step)
     for graph in model.graphs.values():
         passes.run(graph, passes.htp_query())
     _suit(model.graphs.values(), request["soc_id"])
-    found = _unsupported(Htp(request["soc_id"], step), model.graphs.values(), request)
-    return {"unsupported": found}
+    return {"unsupported": _unsupported(Htp(request["soc_id"], step), model.graphs.values(), request)}
 
 
 def _build(request: dict[str, Any], files: list[int], step: Step) -> dict[str, Any]:
-    return {"unsupported": [], "build": build_id()}
+    return {"build": build_id()}
 
 
 def _describe(request: dict[str, Any], files: list[int], step: Step) -> dict[str, Any]:
     step("describing the context binary")
     with open(files[0], "rb", closefd=False) as file:
         file.seek(0)
-        return {"unsupported": [], "entry": BinaryDescription(file.read()).entry()}
+        return {"entry": BinaryDescription(file.read()).entry()}
 
 
 def _load(request: dict[str, Any], files: list[int]) -> dict[str, Any]:
@@ -253,7 +243,7 @@ def _written(request: dict[str, Any], step: Step) -> tuple[dict[str, Any], dict[
     with open(folder / "cache.bin", "wb") as file:
         file.write(memoryview(binary))
     step("describing the cache")
-    return {"unsupported": [], "entry": BinaryDescription(binary).entry()}, graphs
+    return {"entry": BinaryDescription(binary).entry()}, graphs
 
 
 def _compiled(
@@ -292,7 +282,7 @@ def _trace(request: dict[str, Any], files: list[int], step: Step) -> dict[str, A
         graph.name: [[op.name, op.type, list(op.origin.nodes)] for op in graph.ops]
         for graph in model.graphs.values()
     }
-    return {"unsupported": [], "build": build_id(), "ops": ops}
+    return {"build": build_id(), "ops": ops}
 
 
 def _check_reads_inputs(graph: Graph) -> None:

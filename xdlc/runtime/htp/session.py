@@ -67,11 +67,9 @@ class HtpSession:
         notify: Called with sentences that the user should read.
         timeout: Seconds that loading or compiling may take.
         run_timeout: Seconds that one run may take.
-        name: What messages call the model.
         loop_timeout: Seconds that each loop may take, at most 15, which is the default.
         kernels: Kernels of UDOs, which run on the CPU; the caller closes them, unless the session
             owns them.
-        launch: Starts the child process.
 
     Attributes:
         choice: What was chosen, and the verdict on each cache.
@@ -209,7 +207,6 @@ class BinarySession:
         model: A model without graphs that holds caches, as of a context binary.
         soc: Name of the SoC to emulate; default: the one that the cache was made for.
         graph: Name of the graph; default: the first.
-        launch: Starts the child process.
 
     Attributes:
         graph: Inputs and outputs of the graph, without ops.
@@ -279,11 +276,8 @@ class CacheSession:
     """A cache, loaded in a child process.
 
     Args:
-        cache: The cache, which the verdict finds usable.
         timeout: Seconds that loading may take.
         loop_timeout: Seconds that each loop may take, at most 15; default: 2.
-        kernels: Kernels of UDOs.
-        launch: Starts the child process.
         observe: Called after each run of a partition with its name, inputs and results.
         serve: Returns a child process with the graphs of the cache; default: it loads the cache.
 
@@ -354,8 +348,6 @@ def _held(
     """Return the main graph's name in a cache, and partitions' ops by name.
 
     Args:
-        facts: What is known of the cache.
-        main: Name of the main graph.
         graphs: Names of it and of the graphs that it runs.
     """
     partitions: dict[str, dict[str, tuple[str, ...]]] = {}
@@ -452,7 +444,6 @@ def emulated_partitions(
     Args:
         partitions: Names of the ops of each compiled partition, by the graph's name and the partition's name
             in the cache.
-        emulation: Runs the cache.
         observe: Called after each run of a partition with its name, inputs and results.
     """
 

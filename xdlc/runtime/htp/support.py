@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from itertools import chain
 
-from xdlc import opdefs, passes
+from xdlc import passes
 from xdlc.errors import BackendError, ConstraintError, XdlcError, each_problem
 from xdlc.ir import AxisScaleOffset, BlockwiseExpansion, Graph, Model, Op
+from xdlc.ir.names import place_of
 from xdlc.ir.quantization import used_bits
 from xdlc.opdefs.control_flow import CONDITION, is_control_flow, roles
 from xdlc.opdefs.traits import traits
+from xdlc.opdefs.verify import verify_graph
 from xdlc.options import spell
 from xdlc.passes.narrow_integers import misfits
 from xdlc.runtime.dynamic_dims import open_problem
@@ -63,7 +65,6 @@ def judge(model: Model, soc: Soc, *, timeout: float = 600, tables_only: bool = F
     no problems if HTP supports the graphs that they run: caches hold partitions of these.
 
     Args:
-        soc: The SoC.
         timeout: Seconds to wait for the vendor's library.
         tables_only: Whether to use xdlc's tables even where the vendor's library is installed, which needs
             seconds.
@@ -140,10 +141,6 @@ def _is_dynamic(op: Op) -> bool:
     return any(tensor is not None and tensor.dynamic_axes for tensor in (*op.inputs, *op.outputs))
 
 
-def _place(graph: Graph, op: Op) -> str:
-    return f"graph {graph.name!r}: op {op.name!r} ({op.type})"
-
-
 def _has_library() -> bool:
     try:
         library_folder()
@@ -159,7 +156,7 @@ def _by_tables(model: Model, soc: Soc, skip: Collection[tuple[str, str]]) -> tup
 
 def _violations(graph: Graph, soc: Soc, skip: Collection[tuple[str, str]]) -> Iterator[XdlcError]:
     """Yield violations of HTP's definitions and capabilities by an adapted graph."""
-    violations = opdefs.verify_graph(graph, backend="htp")
+    violations = verify_graph(graph, backend="htp")
     yield from (problem for problem in violations if (graph.name, problem.node) not in skip)
     floats = [op for op in graph.ops if (graph.name, op.name) not in skip and _computes_floats(op)]
     if floats and not soc.fp16:
@@ -174,7 +171,7 @@ def _violations(graph: Graph, soc: Soc, skip: Collection[tuple[str, str]]) -> It
         if (graph.name, op.name) in skip:
             continue
         for problem in (*_by_shapes(op), *_by_generation(op, soc)):
-            problem.where, problem.node, problem.op = _place(graph, op), op.name, op.type
+            problem.where, problem.node, problem.op = place_of(op), op.name, op.type
             yield problem
 
 

@@ -21,11 +21,7 @@ class RefusedOp:
     """An op that HTP does not support.
 
     Attributes:
-        graph: Name of its graph.
-        op: Its name.
         type: Its type, with the package in front where that is not the native one.
-        problem: The reason in words.
-        fix: What to do about it.
         missing_format: The number format that the SoC lacks altogether, if that is the reason.
     """
 
@@ -140,7 +136,6 @@ def host_problems(
 
     Args:
         graphs: The graphs whose ops are checked.
-        model: Their model.
         unsupported: Graph and name of each native op that HTP does not support.
         whole: Whether HTP is to run the graphs without the host, so that each ``If`` and ``While`` is a
             problem; else only those are that run an op which HTP does not support.
@@ -173,7 +168,6 @@ def host_problem(graph: str, op: Op, inside: Mapping[str, Sequence[str]] | None 
     """Return the problem of an op that only the host has.
 
     Args:
-        graph: Name of its graph.
         inside: The ops that HTP does not support either, by the branch or body of it that has them.
     """
     fix = "rewrite the op with QNN's operators, or cut the model at the op and run this part on the host"

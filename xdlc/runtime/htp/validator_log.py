@@ -7,9 +7,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from xdlc import opdefs
 from xdlc.ir import NATIVE_PACKAGE, Op, ScaleOffset, Tensor
 from xdlc.ir.dtype import BY_CODE, BY_NAME
+from xdlc.opdefs import loader
+from xdlc.opdefs.verify import verify_op
 from xdlc.options import spell
 from xdlc.runtime.vendor_errors import PATTERNS
 
@@ -105,7 +106,7 @@ def _without_reason(op: Op, code: int) -> tuple[str, str]:
     if op.outputs:
         inputs = ", ".join(tensor.dtype.name for tensor in op.inputs if tensor is not None) or "nothing"
         form += f" from {inputs} to {', '.join(tensor.dtype.name for tensor in op.outputs)}"
-    found = opdefs.verify_op(op, backend="htp")[:_MAX_VIOLATIONS]
+    found = verify_op(op, backend="htp")[:_MAX_VIOLATIONS]
     tables = f"; by xdlc's tables of HTP: {'; '.join(found)}" if found else ""
     return (
         f"HTP does not support this form of {form} and logs no reason (QNN error {code}){tables}",
@@ -115,7 +116,7 @@ def _without_reason(op: Op, code: int) -> tuple[str, str]:
 
 def _fields(op: Op, line: dict[str, str]) -> dict[str, str]:
     """Return the fields of the texts: groups of a line, and facts of the op."""
-    definition, params = opdefs.find(op.type), _numbers(op)
+    definition, params = loader.find(op.type), _numbers(op)
     side = "output" if line["side"].lower().startswith("out") else "input"
     index, rank = int(line["index"] or 0), int(line["rank"] or -1)
     operands = [] if definition is None else definition.outputs if side == "output" else definition.inputs
@@ -243,7 +244,7 @@ def _named(place: str, tensor: Tensor) -> str:
 
 
 def _params(kind: str) -> Mapping[str, ParamDef]:
-    definition = opdefs.find(kind)
+    definition = loader.find(kind)
     return {} if definition is None else definition.params
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from xdlc.ir import AxisScaleOffset, ScaleOffset, Tensor
 from xdlc.ir.dtype import LARGEST_OF_BYTES, SFIXED8, SFIXED16, SFIXED32, UFIXED8, UFIXED16
 from xdlc.ir.quantization import unpacked
@@ -28,10 +30,8 @@ class Product:
     """A convolution, or a product of matrices, with static weights.
 
     Attributes:
-        source: The input.
         weight: Weights, output channels first of two axes, else last.
         bias: One number per output channel, or None.
-        target: The output.
     """
 
     source: Tensor
@@ -91,8 +91,6 @@ class Product:
     @property
     def added(self) -> Array:
         """The bias in steps of input scale times weight scale, int64."""
-        import numpy as np
-
         if self.bias is None:
             return np.zeros(1, np.int64)
         return unpacked(self.bias).numpy().astype(np.int64).reshape(-1)
@@ -100,8 +98,6 @@ class Product:
     @property
     def sums(self) -> Array:
         """Sum of the stored weights of each output channel, int64."""
-        import numpy as np
-
         rank = self.weight.rank
         last = 0 if rank == 2 else rank - 1
         others = tuple(axis for axis in range(rank) if axis != last)
@@ -109,23 +105,17 @@ class Product:
 
     def constant(self, b: Builder, values: Array, dtype: Any) -> str:
         """Return one number per output channel as a constant, channels on axis 1."""
-        import numpy as np
-
         whole = np.broadcast_to(np.asarray(values, dtype), (self.channels,))
         return b.constant(whole.reshape([-1 if axis == 1 else 1 for axis in range(self.weight.rank)]))
 
     @property
     def _scales(self) -> Array:
-        import numpy as np
-
         encoding = self.weight.encoding
         if isinstance(encoding, AxisScaleOffset):
             return np.asarray(encoding.scales, np.float64)
         return np.full(self.channels, _single(self.weight).scale)
 
     def _is_in_steps(self, bias: Tensor) -> bool:
-        import numpy as np
-
         held = bias.encoding
         if not (bias.is_static and bias.dtype is SFIXED32) or any(_offsets(bias)):
             return False
@@ -161,8 +151,6 @@ def unsigned_weights(b: Builder, weight: Tensor, order: tuple[int, ...]) -> tupl
     Returns:
         The weights of 8 bits, or the high and the low bytes of those of 16; the zero point.
     """
-    import numpy as np
-
     wide = weight.dtype is SFIXED16
     names = (f"{weight.name}_high", f"{weight.name}_low") if wide else (weight.name,)
     values = []
@@ -173,20 +161,14 @@ def unsigned_weights(b: Builder, weight: Tensor, order: tuple[int, ...]) -> tupl
 
 
 def _raised(values: Array) -> Array:
-    import numpy as np
-
     return (values.astype(np.int16) + 128).astype(np.uint8)
 
 
 def _high(values: Array) -> Array:
-    import numpy as np
-
     return ((np.minimum(values, LARGEST_OF_BYTES).astype(np.int32) + 128 >> 8) + 128).astype(np.uint8)
 
 
 def _low(values: Array) -> Array:
-    import numpy as np
-
     return (np.minimum(values, LARGEST_OF_BYTES).astype(np.int32) + 128 & 255).astype(np.uint8)
 
 
@@ -197,16 +179,12 @@ def fifteen_bits(multipliers: Array) -> Array:
         >>> float(fifteen_bits(0.004)) * 2**22
         16777.0
     """
-    import numpy as np
-
     unit = np.exp2(np.floor(np.log2(multipliers)) - 14)
     return np.rint(multipliers / unit) * unit
 
 
 def clipped(b: Builder, value: str, dtype: Any, stored: Any) -> str:
     """Return whole numbers of a float type as saturated quantized values."""
-    import numpy as np
-
     low, high = (b.constant(np.asarray(end, dtype)) for end in (0, np.iinfo(stored).max))
     return b.cast(b.node("Clip", [value, low, high]), stored)
 

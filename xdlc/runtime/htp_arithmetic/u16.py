@@ -33,6 +33,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from xdlc.ir import ScaleOffset, Tensor
 from xdlc.ir.dtype import LARGEST_OF_BYTES
 from xdlc.runtime.builder import Builder
@@ -50,8 +52,6 @@ def u16_results(b: Builder, product: Product, value: str, multiply: Multiply, *,
         multiply: Multiplies bytes with the weights; channels of its result are on axis 1.
         whole: Whether the whole accumulator is kept.
     """
-    import numpy as np
-
     if product.is_wide:
         return _wide_results(b, product, value, multiply)
     zero = -product.offset
@@ -83,8 +83,6 @@ def u16_results(b: Builder, product: Product, value: str, multiply: Multiply, *,
 
 def _wide_results(b: Builder, operands: Product, value: str, multiply: Multiply) -> str:
     """Return the quantized product with 16-bit weights, exact in float64."""
-    import numpy as np
-
     zero = -operands.offset
     zeros = b.constant(np.uint8(zero >> 8)), b.constant(np.uint8(zero & 255))
     total = operands.constant(b, zero * operands.sums / 65536, np.float64)
@@ -101,8 +99,6 @@ def _wide_results(b: Builder, operands: Product, value: str, multiply: Multiply)
 
 def bytes_of(b: Builder, value: str) -> tuple[str, str]:
     """Return the high and the low bytes of int32 values below 2^16, as uint8."""
-    import numpy as np
-
     base = b.constant(256, np.int32)
     high = b.node("Div", [value, base])
     low = b.node("Sub", [value, b.node("Mul", [high, base])])
@@ -111,8 +107,6 @@ def bytes_of(b: Builder, value: str) -> tuple[str, str]:
 
 def half_down(values: Array) -> Array:
     """Return values rounded to the nearest integer; halves are rounded down."""
-    import numpy as np
-
     return np.ceil(np.asarray(values, np.float64) - 0.5)
 
 
@@ -132,13 +126,8 @@ def write_u16_matmul(
     """Write the product of two activations.
 
     Args:
-        first: The first factor.
-        second: The second factor, the zero in the middle.
-        target: The product.
         orders: Axis orders in which the factors are multiplied.
     """
-    import numpy as np
-
     entry, second_entry, result = first.encoding, second.encoding, target.encoding
     if not (
         isinstance(entry, ScaleOffset)
@@ -173,6 +162,4 @@ def write_u16_matmul(
 
 
 def _times(b: Builder, value: str, factor: float) -> str:
-    import numpy as np
-
     return b.node("Mul", [value, b.constant(np.float64(factor))])

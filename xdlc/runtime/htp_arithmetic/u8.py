@@ -20,6 +20,10 @@ q of the operands' scales to that of the result, and k = 13 - floor(log2(p + q))
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+
 from xdlc.ir import ScaleOffset, Tensor
 from xdlc.ir.dtype import UFIXED8
 from xdlc.runtime.builder import Builder
@@ -38,8 +42,6 @@ def u8_results(b: Builder, product: Product, value: str, multiply: Multiply, *, 
         multiply: Multiplies bytes with the weights; channels of its result are on axis 1.
         whole: Whether the whole accumulator is kept.
     """
-    import numpy as np
-
     kind = np.float32 if product.largest < _EXACT and not whole else np.float64
     total = b.cast(multiply(value, b.constant(np.uint8(-product.offset))), kind)
     multipliers = product.multipliers
@@ -62,8 +64,6 @@ def u8_results(b: Builder, product: Product, value: str, multiply: Multiply, *, 
 
 def dropped(multipliers: Array) -> tuple[Array, Array]:
     """Return g and M of the formula, per channel."""
-    import numpy as np
-
     unit = np.exp2(-4.0 - np.floor(np.log2(multipliers)))
     return unit, np.rint(multipliers * unit * 2.0**15) / 2.0**15
 
@@ -79,13 +79,8 @@ def write_u8_sum(b: Builder, first: Tensor, second: Tensor, target: Tensor, orde
     """Write the sum of two activations.
 
     Args:
-        first: An operand.
-        second: The other one.
-        target: The sum.
         order: Axis order of the operands' values; None: each in its own.
     """
-    import numpy as np
-
     factors, constant, shift = sum_factors(first, second, target)
     unit, offset = 2.0**shift, _encoding(target).offset
     # Less than 24 bits each: all of this is exact in float32.
@@ -100,8 +95,6 @@ def write_u8_sum(b: Builder, first: Tensor, second: Tensor, target: Tensor, orde
 
 def sum_factors(first: Tensor, second: Tensor, target: Tensor) -> tuple[tuple[int, int], int, int]:
     """Return P and Q, C, and k of the formula."""
-    import math
-
     ratios = [_encoding(tensor).scale / _encoding(target).scale for tensor in (first, second)]
     shift = 13 - math.floor(math.log2(sum(ratios)))
     one, other = (round(ratio * 2.0**shift) for ratio in ratios)

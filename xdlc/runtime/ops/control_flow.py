@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy
+
 from xdlc.ir import HOST_PACKAGE, Graph, Op
 from xdlc.opdefs import args
 from xdlc.opdefs.control_flow import IF, WHILE, Loop, called
@@ -95,7 +97,6 @@ def _scalar(b: Builder, value: str) -> str:
 
 
 def _info(name: str, dtype: Any, shape: Sequence[int] | None = None) -> Any:
-    import numpy
     from onnx import helper
 
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(numpy.dtype(dtype)), shape)

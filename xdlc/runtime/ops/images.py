@@ -8,16 +8,11 @@ import numpy
 
 from xdlc.errors import ModelError
 from xdlc.ir import Op, Tensor
-from xdlc.opdefs import args
-from xdlc.opdefs.shapes.images import picks
+from xdlc.opdefs import args, sampling
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.onnx_emitter import channels_first
 from xdlc.runtime.ops import lowering
 
-# Numbers of the parameters: OpDef of Resize.
-TRANSFORMATIONS = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")
-INTERPOLATIONS = ("nearest", "linear", "cubic")
-NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 _NEAR = 64
 
 
@@ -79,14 +74,14 @@ def _check_ranks(source: Tensor, target: Tensor) -> None:
 @lowering("Resize")
 def resize(op: Op, b: Builder) -> None:
     """Lower to Resize with the modes of the parameters."""
-    mode = _choice(op, "interpolation_mode", INTERPOLATIONS)
-    cubic = {"cubic_coeff_a": float(op.param("cubic_coeff", -0.75))} if mode == "cubic" else {}
+    mode = _choice(op, "interpolation_mode", sampling.MODES)
+    cubic = {"cubic_coeff_a": float(op.param("cubic_coeff", sampling.CUBIC))} if mode == "cubic" else {}
     _lower(
         op,
         b,
         mode,
-        _choice(op, "transformation_mode", TRANSFORMATIONS),
-        _choice(op, "nearest_mode", NEAREST),
+        _choice(op, "transformation_mode", sampling.TRANSFORMS),
+        _choice(op, "nearest_mode", sampling.ROUNDINGS),
         exclude_outside=int(bool(op.param("exclude_outside", False))),
         **cubic,
     )
@@ -95,10 +90,9 @@ def resize(op: Op, b: Builder) -> None:
 def corners_of(op: Op) -> str:
     """Return how Resize ops map output positions, in ONNX's words."""
     if "transformation_mode" in op.params:  # left from a Resize that the vendor's writer renamed
-        return _choice(op, "transformation_mode", TRANSFORMATIONS)
-    if op.param("align_corners", False):
-        return "align_corners"
-    return "half_pixel" if op.param("half_pixel_centers", False) else "asymmetric"
+        return _choice(op, "transformation_mode", sampling.TRANSFORMS)
+    flags = (op.param(name, False) for name in ("align_corners", "half_pixel_centers"))
+    return sampling.transform_of(*map(bool, flags))
 
 
 @lowering("ResizeBilinear")
@@ -110,38 +104,30 @@ def resize_bilinear(op: Op, b: Builder) -> None:
 @lowering("ResizeNearestNeighbor")
 def resize_nearest(op: Op, b: Builder) -> None:
     """Lower to Resize, or to Gathers if Resize would pick other elements."""
-    flags = (bool(op.param("align_corners", False)), bool(op.param("half_pixel_centers", False)))
     source, target = args.operand(op, 0), args.result(op)
     _check_ranks(source, target)
+    transform = corners_of(op)
     dims = list(zip(source.shape, target.shape, strict=True))
     is_renamed = "nearest_mode" in op.params or "transformation_mode" in op.params
-    if is_renamed or all(_picks_the_same(*pair, *flags) for pair in dims[1:-1]):
-        corners = corners_of(op)
-        nearest = "floor" if corners == "asymmetric" else "round_prefer_ceil"
-        chosen = _choice(op, "nearest_mode", NEAREST) if "nearest_mode" in op.params else nearest
-        _lower(op, b, "nearest", corners, chosen)
+    if is_renamed or all(_picks_the_same(*pair, transform) for pair in dims[1:-1]):
+        rounding = sampling.rounding_of(transform)
+        if "nearest_mode" in op.params:
+            rounding = _choice(op, "nearest_mode", sampling.ROUNDINGS)
+        _lower(op, b, "nearest", transform, rounding)
         return
     value = b.read(source)
-    for axis, (held, wanted) in enumerate(dims):
-        if held != wanted and axis not in (0, source.rank - 1):
-            places = map(int, picks(held, wanted, *flags))
+    for axis, (old, new) in enumerate(dims):
+        if old != new and axis not in (0, source.rank - 1):
+            places = map(int, sampling.picks(old, new, transform))
             value = b.node("Gather", [value, b.ints(*places)], axis=axis)
     b.write(target, value)
 
 
-def _picks_the_same(n: int, m: int, align: bool, half: bool) -> bool:
+def _picks_the_same(n: int, m: int, transform: str) -> bool:
     """Return whether onnxruntime's float32 positions pick the op's elements."""
-    import numpy
-
-    exact = picks(n, m, align, half)
-    out, one, point = numpy.arange(m, dtype=numpy.float32), numpy.float32(1), numpy.float32(0.5)
-    if align:
-        places = numpy.floor(out * (n - one) / (max(m, 2) - one) + point)
-    elif half:
-        places = numpy.floor((out + point) / (m / numpy.float32(n)) - point + point)
-    else:
-        places = numpy.floor(out / (m / numpy.float32(n)))
-    return bool(numpy.array_equal(places.clip(0, n - 1), exact))
+    places = sampling.positions(n, m, transform, dtype=numpy.float32)
+    picks = sampling.rounded(places, n, sampling.rounding_of(transform))
+    return numpy.array_equal(picks, sampling.picks(n, m, transform))
 
 
 MODES = ("linear", "nearest")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 
 import numpy
 
@@ -169,17 +170,10 @@ def strided_slice(op: Op, b: Builder) -> None:
         begins, stops, strides = (b.ints(*each) for each in pick)
         value = b.node("Slice", [value, begins, stops, b.ints(*changed), strides])
     if shrink or grow or tuple(dims) != target.shape:
-        if _count(dims) != target.size:
+        if math.prod(dims) != target.size:
             raise ModelError(f"the slices have shape {dims}, but the output has shape {list(target.shape)}")
         value = b.reshape(value, target.shape)
     b.write(target, value, dtype=b.held(source))
-
-
-def _count(dims: list[int]) -> int:
-    count = 1
-    for dim in dims:
-        count *= dim
-    return count
 
 
 CONSTANT, MIRROR_SYMMETRIC, MIRROR_REFLECT, EDGE = range(4)

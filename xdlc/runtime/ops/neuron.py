@@ -6,6 +6,8 @@ import functools
 import math
 from collections.abc import Callable
 
+import numpy as np
+
 from xdlc.ir import Op, ScaleOffset, Tensor
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import UFIXED16
@@ -160,8 +162,6 @@ def table(function: str, bits: int) -> Array:
         sigmoid(x)               = 1 / (1 + exp(-|x|)), for x < 0 its complement
         tanh(x)                  = (1 - exp(-2 |x|)) / (1 + exp(-2 |x|)), with the sign of x
     """
-    import numpy as np
-
     x = np.arange(-(1 << 15), 1 << 15)
     if function == "Sigmoid":
         half = _sum_half(_exp(-abs(x), bits))
@@ -180,8 +180,6 @@ def _product(x: Array, y: Array) -> Array:
 
 def _shifted(x: Array, bits: int) -> Array:
     """Return x * 2^bits, saturated to 16 bits, halves rounded away from zero."""
-    import numpy as np
-
     if bits < 0:
         return np.sign(x) * ((abs(x) + (1 << (-bits - 1))) >> -bits)
     return np.clip(x << bits, -_ONE - 1, _ONE)
@@ -189,8 +187,6 @@ def _shifted(x: Array, bits: int) -> Array:
 
 def _exp(x: Array, bits: int) -> Array:
     """Return e^x without integer bits for numbers of ``bits`` integer bits up to 0."""
-    import numpy as np
-
     quarter = 1 << (13 - bits)
     last = (x & (quarter - 1)) - quarter
     t = (last << bits) + (1 << 12)
@@ -215,8 +211,6 @@ def _sum_half(x: Array) -> Array:
 
 def _reciprocal(x: Array) -> Array:
     """Return 1 / x with 2 integer bits."""
-    import numpy as np
-
     estimate = np.int64(round(48 / 17 * 2**13)) + _product(x, np.int64(-round(32 / 17 * 2**13)))
     for _ in range(3):
         estimate = estimate + _shifted(_product(estimate, (1 << 13) - _product(x, estimate)), 2)

@@ -16,9 +16,11 @@ from xdlc.errors import (
     raise_all,
 )
 from xdlc.ir import HOST_PACKAGE, Graph, Model, Op, Tensor
-from xdlc.opdefs import verify_graph, verify_op, verify_shapes
+from xdlc.ir.names import place_of
 from xdlc.opdefs.control_flow import outer_graphs
 from xdlc.opdefs.shapes import ShapeError, infer
+from xdlc.opdefs.shapes.base import verify_shapes
+from xdlc.opdefs.verify import verify_graph, verify_op
 from xdlc.options import spell
 from xdlc.prepare.edit.redimension.resize_context import (
     Axis,
@@ -122,7 +124,7 @@ def _decided(graph: Graph, dims: Mapping[str, Shape]) -> Graph:
         raise ConstraintError(
             "its window is as large as its input, so the op may be a global pool or not; both fit the new "
             "dimensions",
-            where=_place(graph, op),
+            where=place_of(op),
             fix=FIX,
         )
     chosen = fixed if covering.failure is not None else covering
@@ -131,10 +133,6 @@ def _decided(graph: Graph, dims: Mapping[str, Shape]) -> Graph:
     why = "" if both else ", because the next ops need these shapes"
     chosen.notes.append(f"{names} covered their whole input, and {became}{why}")
     return chosen.result()
-
-
-def _place(graph: Graph, op: Op) -> str:
-    return f"graph {graph.name!r}: op {op.name!r} ({op.type})"
 
 
 class _Trial:
@@ -157,11 +155,7 @@ class _Trial:
         self.failure = None if not problems else problems[0] if len(problems) == 1 else ProblemList(problems)
 
     def result(self) -> Graph:
-        """Return the copy, and warn of ambiguous choices.
-
-        Raises:
-            XdlcError: What is wrong with it.
-        """
+        """Return the copy, and warn of ambiguous choices."""
         if self.failure is not None:
             raise self.failure
         for note in self.notes:
@@ -195,9 +189,7 @@ def _walk(context: ResizeContext, dims: Mapping[str, Shape]) -> list[XdlcError]:
             _resize(op, context)
         except (ShapeError, ModelError) as error:
             reason = error.problem if isinstance(error, ModelError) else str(error)
-            problems.append(
-                ConstraintError(reason, where=_place(graph, op), fix=FIX, node=op.name, op=op.type)
-            )
+            problems.append(ConstraintError(reason, where=place_of(op), fix=FIX, node=op.name, op=op.type))
             lost.update(op.outputs)
     return problems
 

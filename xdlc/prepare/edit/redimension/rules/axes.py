@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy
+
 from xdlc.ir import Op, ScaleOffset, Tensor, static
 from xdlc.opdefs import args
 from xdlc.opdefs.shapes import Dims, ShapeError, infer
@@ -79,8 +81,6 @@ def spread_constant(context: ResizeContext, tensor: Tensor, shape: Shape) -> Ten
     Raises:
         ShapeError: If its elements are packed, or have encodings of their own.
     """
-    import numpy
-
     if tensor.data is None or tensor.dtype.bits == 4 or not isinstance(tensor.encoding, ScaleOffset | None):
         raise ShapeError(f"constant {tensor.name!r} cannot be repeated to {list(shape)}")
     old = tensor.shape
@@ -181,11 +181,7 @@ def strided_slice(op: Op, context: ResizeContext) -> list[Dims] | None:
 
 
 def _moved(bounds: list[int], old: int, new: int, is_open: tuple[bool, bool], shrinks: bool) -> list[int]:
-    """Return begin, end and stride for an axis of another size.
-
-    Raises:
-        ShapeError: If a bound may be meant from either end of the axis.
-    """
+    """Return begin, end and stride for an axis of another size."""
     begin, end, step = bounds
     words = f"it selects {begin}:{end}:{step} of an axis of {old}, now {new}"
     if shrinks:
@@ -202,8 +198,6 @@ def _moved(bounds: list[int], old: int, new: int, is_open: tuple[bool, bool], sh
 
 
 def _set_ranges(op: Op, values: list[int]) -> None:
-    import numpy
-
     held = op.params["ranges"]
     if isinstance(held, Tensor):
         array = numpy.asarray(values, held.dtype.numpy).reshape(held.shape)

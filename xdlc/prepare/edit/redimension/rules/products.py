@@ -6,6 +6,7 @@ import math
 
 from xdlc.ir import Op, Tensor
 from xdlc.opdefs import args
+from xdlc.opdefs.cells import BY_TYPE
 from xdlc.opdefs.shapes import ShapeError
 from xdlc.opdefs.shapes.windows import row_axes
 from xdlc.prepare.edit.redimension.resize_context import ResizeContext, Shape, rule
@@ -26,12 +27,13 @@ def fully_connected(op: Op, context: ResizeContext) -> list[Shape]:
     return [(math.prod(rows), units) if len(held) == 2 else (*rows, units)]
 
 
-@rule("Gru", "Lstm")
+@rule(*BY_TYPE)
 def recurrence(op: Op, context: ResizeContext) -> list[Shape]:
     """Return a state for each item of the batch, and results for each step."""
     source = args.operand(op, 0)
-    axis = 1 if source.rank == 3 and op.param("time_major", op.type == "Gru") else 0
-    firsts = (13,) if op.type == "Gru" else (10, 11)
+    operation = BY_TYPE[op.type]
+    axis = 1 - operation.time_axis(op) if source.rank == 3 else 0
+    firsts = [state.input for state in operation.states]
     old, new = context.shape(source)[axis], source.shape[axis]
     if context.shape(source)[-1] != source.shape[-1]:
         raise ShapeError(f"its weights need {context.shape(source)[-1]} features, not {source.shape[-1]}")

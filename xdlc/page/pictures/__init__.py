@@ -1,1 +1,0 @@
-"""Pictures of results of the tools, one a module, from plain values."""
