@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from fuzz.mutate.plain import mutate_bytes
 from fuzz.mutate.values import FLOATS, TEXTS, integer
-from tests.converter.caffe.nets import varint
+from tests.support.protobuf import varint
 
 Field = tuple[int, int, int | bytes]
 LONGEST = 1 << 14

@@ -22,7 +22,7 @@ from tests.runtime.test_vendor_errors import LINES
 from tests.runtime.udo.kernel_meta import call
 from tests.support.custom_ops import scale_graph
 from tests.support.section_models import Net
-from tests.udo.config.test_bad_configs import GOOD
+from tests.udo.config.test_broken_rules import GOOD
 from xdlc.boundary import files
 from xdlc.opdefs.source_match import Kernel
 from xdlc.quant.overrides import read_overrides

@@ -17,6 +17,7 @@ from fuzz.targets._steps import built, keep, run
 from fuzz.targets._sweep import SHAPES, array, value, words
 from tests.container import test_old_formats as old
 from tests.converter.snpe.test_layers import Net, window
+from tests.hostile.test_host_only import host_ops
 from tests.opdefs.user_configs import BLEND
 from tests.support.cache_models import put_cache
 from tests.support.control_flow_models import if_model, loop_model
@@ -29,20 +30,21 @@ from xdlc.container import udo
 from xdlc.container.aip_record import parse_aip, write_aip
 from xdlc.container.caches import caches
 from xdlc.converter.snpe.registry import load_all
-from xdlc.opdefs import parse_collection
+from xdlc.opdefs.xml_reader import parse_collection
 from xdlc.runtime.htp.context_binary import described
 from xdlc.schema._generated.dlc4_params import Elements
 
 
 @cache
 def models() -> tuple[xdlc.Model, ...]:
-    """Return small models with caches, definitions, control flow or sections."""
+    """Return small models with caches, definitions, control flow, host ops or sections."""
     first = scale_graph()
     put_cache(first, "sm8550")
     put_cache(first, "sm8650", noted=False)
     collection = parse_collection(BLEND.encode(), "blend.xml")
     udo.add_definitions(first, {collection.package: collection})
-    return first, if_model(), loop_model(), on_cpu(residual(), [3]), residual()
+    on_host = xdlc.convert(host_ops(), unroll_loops=0)
+    return first, if_model(), loop_model(), on_host, on_cpu(residual(), [3]), residual()
 
 
 def files() -> Iterator[Files]:

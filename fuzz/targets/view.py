@@ -12,8 +12,7 @@ from fuzz.targets.dlc import files
 from tests.support.htp_models import cnn
 from tests.view.test_reports import KINDS
 from xdlc import api
-from xdlc.view.content import assembled, side
-from xdlc.view.page import page
+from xdlc.view.content import assembled, page, side
 from xdlc.view.reports import report_findings
 
 REPORT = "report.json"

@@ -1,7 +1,5 @@
 """All steps from a source model to a prepared DLC."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -11,6 +9,7 @@ from click.testing import CliRunner
 from onnx import load, save
 
 import xdlc
+from tests.support.commands import invoke
 from tests.support.htp_models import needs_htp
 from tests.support.onnx_models import residual
 from xdlc import api
@@ -34,10 +33,7 @@ def source(tmp_path: Path) -> Path:
 def test_all_steps_end_with_one_line_that_says_how_good_where_and_how_much(source: Path) -> None:
     folder, picture = source.parent / "all", source.parent / "way.svg"
     words = ["net-run", "-i", str(source), "--samples", str(source.parent / "samples"), "--soc", "sm8650"]
-    done = CliRunner().invoke(
-        main, [*words, "-o", str(folder), "--svg", str(picture)], catch_exceptions=False
-    )
-    assert done.exit_code == 0
+    done = invoke(main, *words, "-o", folder, "--svg", picture, catch_exceptions=False)
     line = done.output.splitlines()[-1]
     assert line.startswith("net on sm8650: ")
     assert " dB" in line
@@ -73,25 +69,20 @@ def test_wrong_calls_leave_no_files(source: Path, monkeypatch: pytest.MonkeyPatc
 )
 def test_flags_of_a_run_and_of_all_steps_exclude_each_other(source: Path, words: list[str]) -> None:
     (source.parent / "list").touch()
-    done = CliRunner().invoke(main, ["run", str(source), *words])
-    assert done.exit_code == 2
+    done = invoke(main, "run", source, *words, code=2)
     assert "--samples" in done.stderr
 
 
 @pytest.mark.parametrize("words", [["--sco", "sm8650"], ["--acuracy", "best"]])
 def test_an_unknown_flag_is_one_problem(source: Path, words: list[str]) -> None:
-    done = CliRunner().invoke(main, ["run", str(source), "--samples", str(source.parent), *words])
-    assert done.exit_code == 2
+    done = invoke(main, "run", source, "--samples", source.parent, *words, code=2)
     assert words[0] in done.stderr
     assert words[1] not in done.stderr
 
 
 def test_flags_of_quantizing_need_samples(source: Path) -> None:
     (source.parent / "list").touch()
-    done = CliRunner().invoke(
-        main, ["run", str(source), "-l", str(source.parent / "list"), "--accuracy", "best"]
-    )
-    assert done.exit_code == 2
+    done = invoke(main, "run", source, "-l", source.parent / "list", "--accuracy", "best", code=2)
     assert "--samples" in done.stderr
 
 
@@ -102,8 +93,7 @@ def test_open_dimensions_are_bound_or_named(source: Path) -> None:
     save(model, source)
     folder = source.parent
     words = ["run", str(source), "--samples", str(folder / "samples"), "-o", str(folder / "all")]
-    done = CliRunner().invoke(main, words)
-    assert done.exit_code == 5
+    done = invoke(main, *words, code=5)
     assert "--input-dim" in done.stderr
     assert not (folder / "all").exists()
     name = model.graph.input[0].name
@@ -122,5 +112,4 @@ def test_a_folder_is_read_in_the_order_of_its_numbers(source: Path) -> None:
 
 def test_a_dlc_needs_a_list(source: Path) -> None:
     xdlc.convert(source).save(source.with_suffix(".dlc"))
-    done = CliRunner().invoke(main, ["net-run", "-i", str(source.with_suffix(".dlc"))])
-    assert done.exit_code == 2
+    invoke(main, "net-run", "-i", source.with_suffix(".dlc"), code=2)

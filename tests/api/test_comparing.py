@@ -1,7 +1,5 @@
 """Models side by side: source, float and quantized DLC, HTP."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from click.testing import CliRunner
 from onnx import TensorProto, helper, numpy_helper
 
 import xdlc
+from tests.support.commands import invoke
 from tests.support.htp_models import needs_htp
 from xdlc.cli.main import main
 from xdlc.errors import StorageError, UsageError
@@ -115,5 +114,4 @@ def test_the_tool_prints_a_row_for_each_model(files: dict[str, Any]) -> None:
     content = json.loads(CliRunner().invoke(main, [*words, "--json"], catch_exceptions=False).output)
     assert content["schema"] == 1
     assert [row["rows"] for row in content["models"]] == [0, 40, 40]
-    alone = CliRunner().invoke(main, [*words[:2], *words[-2:]])
-    assert alone.exit_code == 2
+    invoke(main, *words[:2], *words[-2:], code=2)

@@ -1,7 +1,5 @@
 """Errors of the Python interface and the converter name the cause."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

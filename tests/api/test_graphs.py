@@ -1,7 +1,5 @@
 """Models with several graphs: which one runs."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from click.testing import CliRunner
 
 import xdlc
 from tests.prepare.edit.test_link import WEIGHT, scaling
+from tests.support.commands import invoke
 from xdlc.cli.tools.net_run import main
 from xdlc.cli.tools.to_onnx import main as to_onnx
 from xdlc.errors import UsageError, XdlcError
@@ -88,25 +87,20 @@ def test_net_run_chooses_a_graph(both: Path, words: list[str]) -> None:
     both.with_name("list.txt").write_text(f"x:={both.with_name('x.raw')}\n")
     common = ["--container", str(both), "--input_list", str(both.with_name("list.txt"))]
     target = both.with_name("out")
-    result = CliRunner().invoke(main, [*common, "--output_dir", str(target), *words])
-    assert result.exit_code == 0, result.output
+    invoke(main, *common, "--output_dir", target, *words)
     found = np.fromfile(target / "Result_0" / "y.raw", "<f4").reshape(3, 64)
     np.testing.assert_array_equal(found, np.tile(WEIGHT * 3, (3, 1)))
-    wrong = CliRunner().invoke(main, [*common, "--output_dir", str(target), "--graph", "main_1x64"])
-    assert wrong.exit_code == 2
-    unknown = CliRunner().invoke(main, [*common, "--output_dir", str(target), "--graph", "other"])
-    assert unknown.exit_code == 2
+    invoke(main, *common, "--output_dir", target, "--graph", "main_1x64", code=2)
+    unknown = invoke(main, *common, "--output_dir", target, "--graph", "other", code=2)
     assert "main_1x64" in unknown.output
 
 
 def test_onnx_has_one_graph_by_name(both: Path) -> None:
     words = ["-i", str(both), "-o", str(both.with_suffix(".onnx"))]
-    chosen = CliRunner().invoke(to_onnx, [*words, "--graph", "main_3x64"])
-    assert chosen.exit_code == 0
+    chosen = invoke(to_onnx, *words, "--graph", "main_3x64")
     assert "main_3x64" not in chosen.output
     assert "main_3x64" in CliRunner().invoke(to_onnx, words).output
-    unknown = CliRunner().invoke(to_onnx, [*words, "--graph", "main"])
-    assert unknown.exit_code == 2
+    unknown = invoke(to_onnx, *words, "--graph", "main", code=2)
     assert "main_3x64" in unknown.output
 
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import contextlib
 import inspect
 import typing
@@ -167,11 +165,11 @@ def test_signatures_state_every_option_of_what_they_call() -> None:
     from xdlc.prepare.htp import prepare_all
     from xdlc.quant import quantize
     from xdlc.runtime.export import export
-    from xdlc.udo.udo_set import udo_set
+    from xdlc.udo.load import load
 
     internal = {"diagnostics", "boundary", "udos", "input_dims", "failed_passes", "advise"}
     for verb, callees, values in (
-        (api.convert, (Frontend.convert, udo_set), {each.name: each.default for each in fields(Options)}),
+        (api.convert, (Frontend.convert, load), {each.name: each.default for each in fields(Options)}),
         (api.quantize, (quantize,), {}),
         (api.prepare, (prepare_all, edit), {}),
         (api.to_onnx, (export,), {}),

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,7 @@ from xdlc.ir import Graph, Model, ScaleOffset, Tensor, u32
 from xdlc.ir import dtype as dt
 from xdlc.ir.fingerprint import fingerprint
 from xdlc.prepare.edit import edit
-from xdlc.runtime import CpuSession
+from xdlc.runtime.cpu import CpuSession
 
 FEEDS = {"x": np.random.default_rng(1).uniform(-1, 1, (1, 8, 8, 4)).astype("float32")}
 
@@ -155,8 +153,7 @@ def test_an_encoding_without_a_range_is_refused() -> None:
 
 @needs_htp
 @pytest.mark.parametrize(
-    "options",
-    [{"use_float_io": True}, {"buffer_data_type": "x=fixedPoint16,y=fixedPoint16"}],
+    "options", [{"use_float_io": True}, {"buffer_data_type": "x=fixedPoint16,y=fixedPoint16"}]
 )
 def test_htp_computes_the_same_behind_other_ports(options: dict[str, Any]) -> None:
     model = cnn(quantized=True)

@@ -1,7 +1,5 @@
 """Images of callers against numpy: colours, sizes, mean and scale."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

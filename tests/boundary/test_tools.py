@@ -1,7 +1,5 @@
 """Flags for inputs and outputs, of converters and of xdlc-graph-prepare."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from click.testing import CliRunner

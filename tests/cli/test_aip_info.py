@@ -1,14 +1,12 @@
 """What ``xdlc-info`` shows of AIP records: all that they say."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
+from tests.support.commands import invoke
 from tests.support.section_models import residual, with_record
 from xdlc.cli.tools import info
 from xdlc.container.aip_record import AipBuffer, Dimension, Engine, Section
@@ -16,8 +14,7 @@ from xdlc.prepare import hta
 
 
 def said(path: Path, *words: str) -> str:
-    result = CliRunner().invoke(info.main, ["-i", str(path), *words])
-    assert result.exit_code == 0, result.output
+    result = invoke(info.main, "-i", path, *words)
     return result.stdout
 
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import re
 from importlib import import_module
 from pathlib import Path
@@ -8,6 +6,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from tests.support.commands import invoke
 from xdlc.cli import params
 from xdlc.cli.tool import Tool, tool
 from xdlc.cli.tools import graph_prepare, onnx_to_dlc, tflite_to_dlc
@@ -44,26 +43,19 @@ def small() -> tuple[Tool, dict[str, object]]:
         (["--outputpath", "a"], "no option '--outputpath'\n  fix: nearest: --output-path, --output"),
         (["-o"], "-o: a value is missing\n  fix: write -o FILE"),
         (["--kind", "minmax"], "--kind: 'minmax' is not one of 'min-max', 'mse'\n  fix: nearest: min-max"),
-        (
-            ["--kind", "other"],
-            "--kind: 'other' is not one of 'min-max', 'mse'\n  fix: write --kind min",
-        ),
+        (["--kind", "other"], "--kind: 'other' is not one of 'min-max', 'mse'\n  fix: write --kind min"),
         (["--bits", "9"], "--bits: '9' is not one of '8', '16'\n  fix: write --bits 8|16"),
         (["--brief=2"], "--brief: accepts no value\n  fix: write --brief alone"),
         (["--bits", "8", "9"], "'9' is an extra value for --bits\n  fix: write --bits 8|16"),
         (["a.dlc"], "unexpected argument 'a.dlc'\n  fix: see --help for the options"),
         (["--debug", "3"], "--debug accepts no value, found '3'\n  fix: write --debug alone"),
-        (
-            ["-oss", "--wrong", "3"],
-            "2 problem(s)\n- no option '-oss'\n  fix: write -o ss, with a space\n- ",
-        ),
+        (["-oss", "--wrong", "3"], "2 problem(s)\n- no option '-oss'\n  fix: write -o ss, with a space\n- "),
         (["--needed", "x"], "--needed: 'x' is not a valid integer\n  fix: write --needed N"),
     ],
 )
 def test_wrong_calls_are_errors_with_a_fix(words: list[str], said: str, tmp_path: Path) -> None:
     command, seen = small()
-    result = CliRunner().invoke(command, words)
-    assert result.exit_code == 2
+    result = invoke(command, *words, code=2)
     assert re.sub(r"\[XD2\d\d\]", "", result.stderr).startswith(f"x: error: {said}"), result.stderr
     assert result.stdout == ""
     assert not seen
@@ -111,15 +103,13 @@ def test_the_last_word_after_files_of_an_option_is_the_file_to_read() -> None:
     "words", ["a.dlc b.dlc", "a.dlc -i b.dlc", "-o c.dlc a.dlc b.dlc", "a.dlc --input=b.dlc"]
 )
 def test_two_files_are_an_error_that_names_both(words: str) -> None:
-    result = CliRunner().invoke(graph_prepare.main, words.split())
-    assert result.exit_code == 2
+    result = invoke(graph_prepare.main, *words.split(), code=2)
     assert "a.dlc" in result.stderr.splitlines()[0]
     assert "b.dlc" in result.stderr.splitlines()[0]
 
 
 def test_a_missing_file_is_named_by_its_place() -> None:
-    result = CliRunner().invoke(graph_prepare.main, [])
-    assert result.exit_code == 2
+    result = invoke(graph_prepare.main, code=2)
     assert "DLC is missing\n  fix: write " in result.stderr
 
 
@@ -141,8 +131,7 @@ def test_help_shows_dashes_and_each_letter_has_one_meaning(command: click.Comman
 
 
 def test_a_shape_after_an_equals_sign_is_an_error() -> None:
-    result = CliRunner().invoke(onnx_to_dlc.main, ["-i", "net.onnx", "--input_dim=x:1,3"])
-    assert result.exit_code == 2
+    result = invoke(onnx_to_dlc.main, "-i", "net.onnx", "--input_dim=x:1,3", code=2)
     assert "fix: write --input_dim NAME D1,D2,.." in result.stderr
 
 

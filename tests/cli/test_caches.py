@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -15,8 +13,7 @@ from tests.support.cache_models import put_cache
 from tests.support.htp_models import cnn
 from xdlc.cli.cache_records import cache_lines, summary, table_lines
 from xdlc.cli.tools.info import main as info
-from xdlc.content.cache_parts import cache_parts
-from xdlc.content.cache_records import cache_records, cache_table
+from xdlc.content.cache_records import cache_parts, cache_records, cache_table
 from xdlc.ir import Model, raw_data
 from xdlc.prepare.htp.prepare import Prepared
 

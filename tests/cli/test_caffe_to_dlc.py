@@ -1,17 +1,16 @@
 """xconv-caffe-to-dlc and xdlc-convert on a small net: flags of every age."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 import xdlc
 from tests.converter.caffe.nets import caffemodel, data, layer
+from tests.support.commands import invoke
 from xdlc.cli.tools import caffe_to_dlc, convert
 from xdlc.errors import ModelError, UsageError
 
@@ -28,9 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(tool: Any, words: str, code: int = 0) -> Result:
-    result = CliRunner().invoke(tool.main, words.split())
-    assert result.exit_code == code, result.output
-    return result
+    return invoke(tool.main, *words.split(), code=code)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import errno
 import os
 import subprocess
@@ -87,10 +85,7 @@ def test_one_flag_has_a_line_for_the_tools_that_share_it() -> None:
 
 @pytest.mark.parametrize(
     ("flag", "fix", "tool"),
-    [
-        ("--input_log", "--profiling_level", "snpe-diagview"),
-        ("--fixed_fps", "xdlc run", "snpe-parallel-run"),
-    ],
+    [("--input_log", "--profiling_level", "snpe-diagview"), ("--fixed_fps", "xdlc run", "snpe-parallel-run")],
 )
 def test_a_flag_of_a_tool_without_a_counterpart_says_what_to_use(flag: str, fix: str, tool: str) -> None:
     (line,) = invoke("flags", flag).splitlines()

@@ -1,17 +1,14 @@
 """Loops from the command line: unrolled, kept, run, ended."""
 
-from __future__ import annotations
-
 import inspect
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from click.testing import CliRunner, Result
 
 import xdlc
+from tests.support.commands import invoke
 from xdlc.cli.tools import net_run, onnx_to_dlc
 
 LOOP = """<ir_version: 8, opset_import: ["" : 17]>
@@ -21,12 +18,6 @@ g (float[3] x) => (float[3] y) <int64 n = {%d}, bool yes = {1}> {
         w = Neg(v)
     }>
 }"""
-
-
-def invoke(command: Any, *words: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(command.main, [*map(str, words)])
-    assert result.exit_code == code, result.output
-    return result
 
 
 def converted(folder: Path, count: int, *words: object) -> Path:

@@ -1,17 +1,16 @@
 """The converter's options about operations that users define."""
 
-from __future__ import annotations
-
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from click.testing import CliRunner, Result
 
 import xdlc
+from tests.support import commands
 from tests.support.custom_ops import my_node, onnx_model
 from xdlc.cli.tools import onnx_to_dlc
 from xdlc.errors import UsageError
@@ -25,11 +24,7 @@ def scale(op):
     return op.inputs[0].shape
 """
 
-
-def invoke(*words: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(onnx_to_dlc.main, [*map(str, words)])
-    assert result.exit_code == code, result.output
-    return result
+invoke = partial(commands.invoke, onnx_to_dlc.main)
 
 
 def config(folder: Path, name: str, type: str) -> Path:

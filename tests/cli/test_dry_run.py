@@ -1,16 +1,15 @@
 """The dry run of the converter: what it prints and writes, and how it ends."""
 
-from __future__ import annotations
-
 import csv
 import json
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from onnx import helper
 
+from tests.support.commands import invoke as run_tool
 from xdlc.cli.text import WIDTH
 from xdlc.cli.tools import onnx_to_dlc
 from xdlc.runtime.htp import library
@@ -24,9 +23,7 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def invoke(*words: object, code: int) -> Result:
-    result = CliRunner().invoke(onnx_to_dlc.main, [*map(str, words)])
-    assert result.exit_code == code, result.output
-    return result
+    return run_tool(onnx_to_dlc.main, *words, code=code)
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Every flag of the tools from before help showed dashes: it still means the same."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

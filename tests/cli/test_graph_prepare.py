@@ -1,23 +1,18 @@
 """``xdlc-graph-prepare``: what its flags change, and what it says."""
 
-from __future__ import annotations
-
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 import xdlc
+from tests.support import commands
 from tests.support.htp_models import cnn, needs_htp, partly
 from xdlc.cli.tools import graph_prepare
 
-
-def invoke(*words: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(graph_prepare.main, [*map(str, words)])
-    assert result.exit_code == code, result.output
-    return result
+invoke = partial(commands.invoke, graph_prepare.main)
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Help of the tools: headings, examples, pages, and completion of words."""
 
-from __future__ import annotations
-
 import shlex
 import tomllib
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Tools refuse outputs that are inputs, or each other, before they work."""
 
-from __future__ import annotations
-
 import os
 from importlib import import_module
 from pathlib import Path
@@ -12,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import xdlc
+from tests.support.commands import invoke
 from tests.support.onnx_models import build, node
 
 CASES = {
@@ -66,8 +65,7 @@ def test_outputs_that_are_inputs_or_each_other(folder: Path) -> None:
     before = held(folder)
     for what, (tool, words) in CASES.items():
         main = import_module(f"xdlc.cli.tools.{tool}").main
-        done = CliRunner().invoke(main, words.format(here=folder.name).split())
-        assert done.exit_code == 2, (what, done.output)
+        done = invoke(main, *words.format(here=folder.name).split(), code=2)
         assert "would" in done.output, what
         assert held(folder) == before, what
 

@@ -1,20 +1,14 @@
 """``xdlc-link``: graphs of several DLCs in one."""
 
-from __future__ import annotations
-
+from functools import partial
 from pathlib import Path
-
-from click.testing import CliRunner, Result
 
 import xdlc
 from tests.prepare.edit.test_link import scaling
+from tests.support import commands
 from xdlc.cli.tools.link import main
 
-
-def invoke(*words: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, [*map(str, words)])
-    assert result.exit_code == code, result.output
-    return result
+invoke = partial(commands.invoke, main)
 
 
 def test_files_are_linked_and_named(tmp_path: Path) -> None:

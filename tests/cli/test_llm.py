@@ -1,12 +1,10 @@
 """``xdlc-llm`` on a small bundle."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from tests.support.bundles import (
     facts_of,
@@ -16,14 +14,13 @@ from tests.support.bundles import (
     tokenizer_json,
     written,
 )
+from tests.support.commands import invoke as run_tool
 from xdlc.cli.tools import llm
 from xdlc.errors import UsageError
 
 
 def invoke(*words: object, code: int = 0, text: str | None = None) -> Result:
-    result = CliRunner().invoke(llm.main, [*map(str, words)], input=text)
-    assert result.exit_code == code, result.output
-    return result
+    return run_tool(llm.main, *words, code=code, input=text)
 
 
 def with_tokenizer(folder: Path, **more: Any) -> Path:

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -11,6 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from tests.support.commands import invoke
 from xdlc import __version__
 from xdlc.cli.main import main
 from xdlc.registry import module_names
@@ -38,16 +37,14 @@ def test_packages_that_import_xdlc_keep_the_folder_that_they_run_from(tmp_path: 
 
 
 def test_group_lists_and_resolves() -> None:
-    listed = CliRunner().invoke(main, ["--help"])
-    assert listed.exit_code == 0
+    listed = invoke(main, "--help")
     short = {"net-run": "run", "graph-prepare": "prepare"}
     for name in (module.replace("_", "-") for module in TOOLS):
         assert f"  {short.get(name, name)} " in listed.output
         assert CliRunner().invoke(main, [short.get(name, name), "--help"]).exit_code == 0
         assert CliRunner().invoke(main, [name, "--help"]).exit_code == 0
     assert "JSON and OpDef XML." in " ".join(listed.output.split()), "no line is cut"
-    wrong = CliRunner().invoke(main, ["quantt"])
-    assert wrong.exit_code == 2
+    wrong = invoke(main, "quantt", code=2)
     assert "nearest: quantize" in wrong.output
 
 

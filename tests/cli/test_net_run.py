@@ -1,9 +1,9 @@
 """Flags of xdlc-net-run beside those of runtimes."""
 
-from __future__ import annotations
-
 import csv
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import xdlc
+from tests.support.commands import invoke
 from tests.support.htp_models import cnn, needs_htp
 from tests.support.onnx_models import build, floats, node
 from xdlc import api
@@ -19,6 +20,7 @@ from xdlc.cli.tools.net_run import _forecast, main
 from xdlc.errors import StorageError
 from xdlc.ir import Model, ScaleOffset
 from xdlc.ir.dtype import UFIXED8
+from xdlc.runtime import input_list
 from xdlc.runtime.input_list import read_input_list
 
 X = [floats(1, 4) for _ in range(3)]
@@ -37,9 +39,7 @@ def net_run(folder: Path, model: Model, *words: object, code: int = 0, listed: A
     (folder / "list.txt").write_text("".join(f"{folder / str(number)}.raw\n" for number in range(3)))
     command = ["--container", folder / "m.dlc", "--output-dir", folder / "out"]
     command += ["--input-list", listed or folder / "list.txt", *words]
-    done = CliRunner().invoke(main, list(map(str, command)))
-    assert done.exit_code == code, done.output
-    return done
+    return invoke(main, *command, code=code)
 
 
 def written(folder: Path, number: int = 0) -> set[str]:
@@ -70,13 +70,15 @@ def test_which_tensors_are_written(tmp_path: Path, model: Model) -> None:
     assert error.stderr.count("has no") == 2
 
 
-def test_how_often_the_list_runs_and_what_is_kept(tmp_path: Path, model: Model) -> None:
+def test_how_often_the_list_runs_and_what_is_kept(tmp_path: Path, model: Model, monkeypatch: Any) -> None:
     done = net_run(tmp_path, model, "--num-inferences", 7, "--keep-num-outputs", 2)
     assert "Result_0 to Result_1; 7 inferences repeat the 3 samples" in done.stdout
     assert len(list((tmp_path / "out").iterdir())) == 2
     done = net_run(tmp_path, model, "--num-inferences", 1)
     assert "Result_0 to Result_0\n" in done.stdout
-    assert "repeat the 3 samples" in net_run(tmp_path, model, "--duration", 0.05).stdout
+    with monkeypatch.context() as patch:
+        patch.setattr(input_list, "time", SimpleNamespace(monotonic=count().__next__))
+        assert "; 5 inferences repeat the 3 samples" in net_run(tmp_path, model, "--duration", 5).stdout
     (tmp_path / "new").mkdir()
     net_run(tmp_path / "new", model, "--keep-num-outputs", 0, "--profiling-level", "basic")
     assert [path.name for path in (tmp_path / "new/out").iterdir()] == ["profile.csv"]

@@ -1,7 +1,5 @@
 """xdlc-net-run on models with user-defined operations."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

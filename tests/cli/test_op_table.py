@@ -1,16 +1,14 @@
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import xdlc
+from tests.support.commands import invoke
 from xdlc.cli.main import main
 from xdlc.cli.op_table import COLUMNS
-from xdlc.content.runtimes import runtimes
+from xdlc.content.inspection import runtimes
 from xdlc.content.static_cost import static_cost
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.dtype import FLOAT32
@@ -23,8 +21,7 @@ def path(models: Any, tmp_path: Path) -> Path:
 
 
 def test_columns_of_the_vendor_under_its_name(path: Path) -> None:
-    result = CliRunner().invoke(main, ["snpe-dlc-info", "-i", str(path), "-m", "-s", f"{path}.csv"])
-    assert result.exit_code == 0, result.output
+    result = invoke(main, "snpe-dlc-info", "-i", path, "-m", "-s", f"{path}.csv")
     assert f"written: {path}.csv" in result.output
     heads = [line for line in result.output.splitlines() if line.startswith("| Id")]
     assert [cell.strip() for cell in heads[0].strip("|").split("|")] == list(COLUMNS)

@@ -1,23 +1,18 @@
 """``xdlc-opt``: passes by name."""
 
-from __future__ import annotations
-
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
 import xdlc
+from tests.support import commands
 from xdlc.cli.tools.opt import main
 from xdlc.ir import Graph, Model, Tensor, make_op, static
 from xdlc.ir.dtype import FLOAT32
 
-
-def invoke(*words: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, [*map(str, words)])
-    assert result.exit_code == code, result.output
-    return result
+invoke = partial(commands.invoke, main)
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Output of the tools: the JSON object, colors, width, closed pipes."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -13,6 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from tests.support.commands import invoke
 from tests.support.htp_models import cnn
 from xdlc.cli import op_table
 from xdlc.cli.main import main
@@ -66,8 +65,7 @@ def test_json_has_the_result_the_warnings_and_the_files() -> None:
 
 
 def test_json_has_the_problems() -> None:
-    done = CliRunner().invoke(command, ["--json", "--fail"])
-    assert done.exit_code == 5
+    done = invoke(command, "--json", "--fail", code=5)
     first, second = json.loads(done.stdout)["problems"]
     assert first == {
         "code": "XD101",

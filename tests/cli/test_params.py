@@ -1,9 +1,7 @@
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 import pytest
@@ -70,7 +68,14 @@ def test_spellings_of_a_shape(words: list[str], after: list[str]) -> None:
     assert shapes == {"x": (1, 3, 8, -1)}
 
 
-def test_a_shape_after_a_glued_name() -> None:
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("--input_dim=x 1,3 --input_dim y 7", {"x": (1, 3), "y": (7,)}),
+        ("-d x:0 1,3 -d y:1 7 -d z:5", {"x:0": (1, 3), "y:1": (7,), "z": (5,)}),
+    ],
+)
+def test_a_name_may_be_glued_to_its_flag_and_hold_a_colon(words: str, expected: dict[str, Any]) -> None:
     shapes = {}
 
     @tool("x")
@@ -78,20 +83,8 @@ def test_a_shape_after_a_glued_name() -> None:
     def command(input_dims: dict[str, tuple[int, ...]]) -> None:
         shapes.update(input_dims)
 
-    assert CliRunner().invoke(command, ["--input_dim=x", "1,3", "--input_dim", "y", "7"]).exit_code == 0
-    assert shapes == {"x": (1, 3), "y": (7,)}
-
-
-def test_names_with_a_colon_stay_names() -> None:
-    shapes = {}
-
-    @tool("x")
-    @params.INPUT_DIMS
-    def command(input_dims: dict[str, tuple[int, ...]]) -> None:
-        shapes.update(input_dims)
-
-    assert CliRunner().invoke(command, ["-d", "x:0", "1,3", "-d", "y:1", "7", "-d", "z:5"]).exit_code == 0
-    assert shapes == {"x:0": (1, 3), "y:1": (7,), "z": (5,)}
+    assert CliRunner().invoke(command, words.split()).exit_code == 0
+    assert shapes == expected
 
 
 def test_distinct_names() -> None:

@@ -1,23 +1,18 @@
-from __future__ import annotations
-
 import json
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
+from tests.support import commands
 from tests.support.htp_models import cnn, needs_htp
 from xdlc import __version__
 from xdlc.cli.tools import platform_check
 from xdlc.errors import BackendError
 from xdlc.runtime.htp import library, process
 
-
-def invoke(*words: str, code: int = 0) -> Result:
-    result = CliRunner().invoke(platform_check.main, words)
-    assert result.exit_code == code, result.output
-    return result
+invoke = partial(commands.invoke, platform_check.main)
 
 
 def test_versions_runtimes_and_socs() -> None:

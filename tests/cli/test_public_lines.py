@@ -4,8 +4,6 @@ Each begins with its outcome: ``runs``; ``read``, which stops before the tool it
 that is refused.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The tool that quantizes and prepares in one go."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -9,20 +7,15 @@ from typing import Any
 import numpy as np
 import onnx.parser
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 import xdlc
+from tests.support.commands import invoke
 from tests.support.section_models import residual
 from xdlc.cli.tools import onnx_to_dlc, quantize
 from xdlc.quant import known_algorithms, known_range_methods
-from xdlc.runtime import CpuSession
+from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.sections import SectionSession
-
-
-def invoke(command: Any, *words: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(command.main, [*map(str, words)])
-    assert result.exit_code == code, result.output
-    return result
 
 
 @pytest.fixture

@@ -1,21 +1,16 @@
 """``xdlc-to-onnx``: flags, files and messages."""
 
-from __future__ import annotations
-
+from functools import partial
 from typing import Any
 
 import onnx
 import pytest
-from click.testing import CliRunner, Result
 
 import xdlc
+from tests.support import commands
 from xdlc.cli.tools.to_onnx import main
 
-
-def invoke(*words: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, [*map(str, words)])
-    assert result.exit_code == code, result.output
-    return result
+invoke = partial(commands.invoke, main)
 
 
 @pytest.fixture

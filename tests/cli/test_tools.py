@@ -1,28 +1,20 @@
 """The tools end to end on a small model, and what they print."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
 import xdlc
+from tests.support.commands import invoke
 from xdlc.cli.tools import graph_prepare, info, net_run, onnx_to_dlc, quantize, to_onnx
 from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model, Op, ScaleOffset, Tensor, raw_data, static
 from xdlc.ir.dtype import FLOAT32, INT64, UFIXED8
 
 SAMPLES = 3
-
-
-def invoke(command: Any, *words: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(command.main, [*map(str, words)])
-    assert result.exit_code == code, result.output
-    return result
 
 
 @pytest.fixture
@@ -162,29 +154,6 @@ def test_more_outputs(dlc: Path, listing: Path) -> None:
     assert "has no op 'no_such_op'" in invoke(net_run, *words, code=2).stderr
 
 
-def test_single_items_fill_batches(models: Any, tmp_path: Path) -> None:
-    from onnx import helper
-
-    nodes = [helper.make_node("Neg", ["x"], ["y"], "neg")]
-    invoke(onnx_to_dlc, "-i", models.save(models.make(nodes, {"x": [3, 2]}, {"y": [3, 2]})))
-    for number in range(5):
-        np.full(2, number, "<f4").tofile(tmp_path / f"{number}.raw")
-    (tmp_path / "list.txt").write_text("\n".join(str(tmp_path / f"{n}.raw") for n in range(5)))
-    out = tmp_path / "out"
-    words = [
-        "--container",
-        tmp_path / "model.dlc",
-        "--input-list",
-        tmp_path / "list.txt",
-        "--output-dir",
-        out,
-    ]
-    assert "Result_0 to Result_4" in invoke(net_run, *words).stdout
-    assert sorted(path.name for path in out.iterdir()) == [f"Result_{n}" for n in range(5)]
-    for number in range(5):
-        assert np.fromfile(out / f"Result_{number}" / "y.raw", "<f4").tolist() == [-number, -number]
-
-
 def test_names_with_slashes_make_folders(models: Any, tmp_path: Path) -> None:
     from onnx import helper
 
@@ -198,11 +167,6 @@ def test_names_with_slashes_make_folders(models: Any, tmp_path: Path) -> None:
         *("--container", tmp_path / "model.dlc", "--input-list", tmp_path / "list.txt", "--output-dir", out),
     )
     assert (out / "Result_0" / "head" / "out:0.raw").stat().st_size == 8
-
-
-def test_soc_goes_with_htp(dlc: Path, listing: Path) -> None:
-    words = ["--container", dlc, "--input-list", listing]
-    assert "--soc requires" in invoke(net_run, *words, "--soc", "sm8650", code=2).stderr
 
 
 def test_unknown_soc_names_the_near_ones(dlc: Path) -> None:

@@ -1,17 +1,16 @@
 """``xdlc-udo-config``: files, flags and messages."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from onnx import helper
 
 import xdlc
+from tests.support.commands import invoke as run_tool
 from tests.support.custom_ops import my_node, onnx_model
 from tests.udo.config.test_reader import TEMPLATE
 from xdlc.cli.main import main as xdlc_main
@@ -22,9 +21,7 @@ F32 = np.float32
 
 
 def invoke(*words: object, code: int = 0, tool: Any = udo_config.main) -> Result:
-    result = CliRunner().invoke(tool, [*map(str, words)])
-    assert result.exit_code == code, result.output
-    return result
+    return run_tool(tool, *words, code=code)
 
 
 @pytest.fixture
@@ -86,7 +83,7 @@ def test_several_packages(tmp_path: Path, config: Path) -> None:
     invoke("convert", config, other, "-o", both, "--form", "json")
     assert [held.package for held in read(both)] == ["MyCustomUdoPackage", "Other"]
     assert (
-        "holds only one package, but the input has MyCustomUdoPackage, Other"
+        "holds only one package, not MyCustomUdoPackage, Other"
         in invoke("convert", both, "-o", tmp_path / "one.xml", code=2).stderr
     )
     assert not (tmp_path / "one.xml").exists()

@@ -1,14 +1,12 @@
 """What ``xdlc-info`` tells of operations that users define."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from click.testing import CliRunner
 
+from tests.support.commands import invoke
 from tests.support.custom_ops import param, place
 from xdlc.cli.tools.info import main
 from xdlc.container import udo
@@ -61,8 +59,7 @@ def interp_model(*, defined: bool = True) -> Model:
 def show(model: Model, folder: Path, *flags: str) -> str:
     path = folder / "a.dlc"
     model.save(path)
-    result = CliRunner().invoke(main, ["--ops", *flags, str(path)], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
+    result = invoke(main, "--ops", *flags, path, catch_exceptions=False)
     return result.stdout
 
 

@@ -1,20 +1,15 @@
 """The package generator as a tool."""
 
-from __future__ import annotations
-
+from functools import partial
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
+from tests.support import commands
 from tests.udo.generator.configs import package, unary
 from xdlc.cli.tools.udo_package_generator import main
 
-
-def call(*words: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, [*map(str, words)])
-    assert result.exit_code == code, result.output
-    return result
+call = partial(commands.invoke, main)
 
 
 @pytest.fixture

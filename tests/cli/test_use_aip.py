@@ -1,15 +1,14 @@
 """``xdlc-net-run --use_aip``: section by section."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 import xdlc
+from tests.support.commands import invoke as run_tool
 from tests.support.section_models import feeds_of, residual, with_record
 from xdlc.cli.tools import net_run
 from xdlc.container.aip_record import Engine, Section
@@ -31,9 +30,7 @@ def folder(tmp_path: Path) -> Path:
 
 def invoke(folder: Path, dlc: str, *words: object, code: int = 0) -> Result:
     given = ["--container", folder / dlc, "--input_list", folder / "list.txt", *words]
-    result = CliRunner().invoke(net_run.main, [*map(str, given)])
-    assert result.exit_code == code, result.output
-    return result
+    return run_tool(net_run.main, *given, code=code)
 
 
 def results(folder: Path) -> list[Any]:

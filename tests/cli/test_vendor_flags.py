@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import re
 import shlex
 from fnmatch import fnmatchcase
@@ -13,6 +11,7 @@ from click.testing import CliRunner
 
 import xdlc
 from tests.conftest import Models
+from tests.support.commands import invoke
 from xdlc.cli import main
 from xdlc.cli.argv import understood
 from xdlc.cli.main import LazyGroup
@@ -83,8 +82,7 @@ def test_refused_flags_are_errors_with_their_fix(name: str) -> None:
     words = [word for entry in refused for word in (entry.flag, *values(entry))]
     if not refused:
         return
-    result = CliRunner().invoke(GROUP, [name.removeprefix("xdlc-").removeprefix("xconv-"), *words])
-    assert result.exit_code == 2
+    result = invoke(GROUP, name.removeprefix("xdlc-").removeprefix("xconv-"), *words, code=2)
     for entry in refused:
         assert entry.flag in result.stderr, entry.flag
         assert entry.fix.split("\n")[0] in result.stderr
@@ -199,8 +197,7 @@ def test_wrong_words(name: str, given: list[str], fix: str) -> None:
 def test_tools_without_a_counterpart() -> None:
     for name, tool in vendor_tools().items():
         if tool is None:
-            result = CliRunner().invoke(GROUP, [name, "-i", "a"])
-            assert result.exit_code == 2
+            result = invoke(GROUP, name, "-i", "a", code=2)
             assert "no counterpart" in result.stderr
 
 
@@ -224,8 +221,7 @@ def test_every_flag_of_the_vendor_has_an_entry() -> None:
 def test_tools_that_run_afterwards(models: Models) -> None:
     path = models.save(models.cnn())
     words = ["-i", str(path), "--input_list", str(path), "--dry_run"]
-    result = CliRunner().invoke(GROUP, ["qnn-onnx-converter", *words])
-    assert result.exit_code == 0
+    result = invoke(GROUP, "qnn-onnx-converter", *words)
     assert sections()["quantizing"]["note"] in result.stderr
     assert "xdlc writes no DLC" in result.stderr
 
@@ -250,8 +246,7 @@ def test_the_vendors_flag_is_named_until_the_fix_works(models: Models, tmp_path:
     words = ["qairt-converter", "-i", str(models.save(models.cnn())), "-o", str(tmp_path / "net.dlc")]
     flag = "--source_model_input_shape"
     for given in (("inpt", "1,3,16,16"), ("x", "1,3,16"), ("x", "no"), ("x",)):
-        result = CliRunner().invoke(GROUP, [*words, flag, *given])
-        assert result.exit_code == 2
+        result = invoke(GROUP, *words, flag, *given, code=2)
         assert flag in result.stderr
         assert "--input_dim" not in result.stderr
     assert f"write {flag} VALUE VALUE" in result.stderr
@@ -261,8 +256,7 @@ def test_the_vendors_flag_is_named_until_the_fix_works(models: Models, tmp_path:
 def test_flags_of_the_tool_that_runs_afterwards_are_named_too(models: Models) -> None:
     path = str(models.save(models.cnn()))
     words = ["qnn-onnx-converter", "-i", path, "--input_list", path, "--act_bw"]
-    result = CliRunner().invoke(GROUP, [*words, "13"])
-    assert result.exit_code == 2
+    result = invoke(GROUP, *words, "13", code=2)
     assert "--act_bw:" in result.stderr
     fix = re.search(r"fix: write --act_bw (\d+)", result.stderr)
     assert fix is not None

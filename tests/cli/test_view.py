@@ -1,31 +1,27 @@
 """``xdlc-view``: flags, files and messages."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
 import xdlc
+from tests.support import commands
+from tests.support.commands import invoke as run_tool
 from tests.support.pages import HOSTILE
 from xdlc.cli.main import main as everything
 from xdlc.cli.tools.view import main
 from xdlc.ir import Graph, Model, Op, Tensor
 from xdlc.ir.dtype import FLOAT32
 
-
-def invoke(*words: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, [*map(str, words)])
-    assert result.exit_code == code, result.output
-    return result
+invoke = partial(commands.invoke, main)
 
 
 def content(path: Path) -> dict[str, Any]:
@@ -163,6 +159,5 @@ def test_hostile_names_are_inert(tmp_path: Path) -> None:
 
 def test_the_vendors_name_runs_it(dlc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = dlc.with_name("out.html")
-    result = CliRunner().invoke(everything, ["snpe-dlc-viewer", "-i", str(dlc), "-s", str(target)])
-    assert result.exit_code == 0, result.output
+    run_tool(everything, "snpe-dlc-viewer", "-i", dlc, "-s", target)
     assert content(target)["sides"][0]["file"] == "net.dlc"

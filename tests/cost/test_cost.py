@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 import xdlc
 from tests.support.htp_models import cnn, needs_htp
 from tests.support.onnx_models import build, node
+from tests.support.single_ops import op_graph
 from xdlc.cli.main import main
 from xdlc.cli.tools import cost as tool
 from xdlc.content.static_cost import static_cost
@@ -27,12 +28,10 @@ from xdlc.targets import Soc
 
 def wide(size: int = 512) -> Model:
     """A network that is bound by its matrix."""
-    graph = Graph("wide")
-    source = graph.add_input(Tensor("x", (1, size), dt.FLOAT32))
+    source = Tensor("x", (1, size), dt.FLOAT32)
     values = np.random.default_rng(0).standard_normal((size, size)).astype(np.float32)
     result = Tensor("y", (1, size), dt.FLOAT32)
-    graph.append(make_op(graph, "FullyConnected", [source, static("w", values)], [result], name="fc"))
-    graph.add_output(result)
+    graph = op_graph("FullyConnected", [source, static("w", values)], [result], name="fc", graph_name="wide")
     return Model({"wide": graph})
 
 

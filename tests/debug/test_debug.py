@@ -13,7 +13,7 @@ import xdlc
 from tests.support.onnx_models import build, node, residual
 from xdlc.cli.tools.debug import WRONG, main
 from xdlc.compare.engines import HostEngine, computed
-from xdlc.debug.raw_results import RawResults
+from xdlc.debug.reproducer import RawResults
 from xdlc.debug.source import SourceEngine, order_of
 from xdlc.errors import BackendError, UsageError, XdlcError
 from xdlc.ir import ArrayData, Model

@@ -12,8 +12,7 @@ from tests.support.custom_ops import scale_graph
 from tests.support.rich_model import rich_model
 from xdlc.diff import diff
 from xdlc.diff.change import LONGEST, Change, shown_pair, text_pair
-from xdlc.diff.data import figures, real_values, same_bytes
-from xdlc.diff.tensors import data_changes, encoding_change
+from xdlc.diff.data import data_changes, encoding_change, figures, real_values, same_bytes
 from xdlc.errors import ContainerError
 from xdlc.ir import (
     ArrayData,

@@ -80,7 +80,8 @@ def test_links_of_pages_from_the_code_lead_somewhere():
 def test_pages_from_the_code_are_in_the_repository():
     # After a change of help, errors or the Python interface: python -m scripts.reference --write
     texts = {name: (DOCS / name).read_text() for name in reference.committed()}
-    assert set(texts) == {"reference/api.md", "reference/cli.md", "reference/errors.md"}
+    names = ("api", "cli", "errors", "op-package-interfaces")
+    assert set(texts) == {f"reference/{name}.md" for name in names}
     assert texts == reference.committed()
 
 

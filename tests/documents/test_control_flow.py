@@ -18,14 +18,12 @@ from onnx import helper
 
 import xdlc
 from tests.documents.control_flow_nets import WEIGHTS, branches, converted, loop, rnn
-from tests.support.control_flow_models import binary, graph_of, if_model, loop_model, model_of
+from tests.support.control_flow_models import binary, graph_of, model_of
 from tests.support.htp_models import needs_htp
 from xdlc.cli.tools import graph_prepare, net_run, onnx_to_dlc
 from xdlc.errors import BackendError, ConstraintError
 from xdlc.ir import Graph, Model, Tensor
-from xdlc.ir.dtype import BOOL8, FLOAT32, INT32
-from xdlc.opdefs.control_flow import called
-from xdlc.opdefs.control_flow_rules import verify_control_flow
+from xdlc.ir.dtype import BOOL8, INT32
 from xdlc.prepare.htp import PrepareError
 from xdlc.runtime import timeout
 from xdlc.runtime.htp import library
@@ -55,34 +53,6 @@ def check_htp(model: Model, sign: int = 1) -> tuple[int, str]:
 
 
 # --------------------------------------------------------------------------- ops and sub-graphs
-
-
-@pytest.mark.parametrize("chosen", [True, False])
-def test_if_runs_one_of_two_graphs(chosen: bool) -> None:
-    x = np.float32([[-1, 2, 3], [4, -5, 6]])
-    half = np.maximum(x, 0)
-    found = xdlc.run(if_model(), {"c": np.array([chosen]), "x": x})["y"]
-    np.testing.assert_allclose(found, np.tanh(2 * half if chosen else 0 * half), atol=1e-6)
-
-
-@pytest.mark.parametrize("count", [0, 1, 1000])
-def test_while_runs_a_graph_many_times_without_unrolling(count: int) -> None:
-    model = loop_model()
-    feeds = {"x": np.float32([1, 2, -3]), "n": np.int32([count]), "f": np.float32([1, -1, 0.5])}
-    found = xdlc.run(model, feeds)["y"]
-    assert sum(map(len, model.graphs.values())) == 4
-    np.testing.assert_allclose(found, feeds["x"] * feeds["f"] ** count)
-
-
-def test_the_main_graph_comes_first_and_operands_name_the_others(tmp_path: Path) -> None:
-    loop_model().save(tmp_path / "m.dlc")
-    model = xdlc.load(tmp_path / "m.dlc")
-    assert next(iter(model.graphs)) == model.main.name == "main"
-    assert called(model.main.ops[0]) == ("main_cond", "main_body")
-    assert [tensor.name for tensor in model.main.inputs] == ["x", "n", "f"]
-    model.graphs.pop("main_body")
-    with pytest.raises(ConstraintError, match="main_body"):
-        xdlc.run(model, {name: np.ones(3 if name != "n" else 1, "f4") for name in "xnf"})
 
 
 @pytest.mark.parametrize("length", [1, 5, 9])
@@ -133,45 +103,11 @@ def test_counters_are_int32_and_conditions_bool8_of_one_element(runtime: str) ->
                 assert array[0] == function(np.int32(a), np.int32(b))
 
 
-@pytest.mark.parametrize("dtype", [FLOAT32, INT32])
-def test_conditions_of_another_type_are_refused(dtype: Any) -> None:
-    model = if_model()
-    model.main.inputs[0].dtype = dtype
-    with pytest.raises(ConstraintError, match="condition"):
-        xdlc.run(model, {"c": np.ones(1, dtype.numpy), "x": np.ones((2, 3), "f4")})
-
-
-def test_branches_and_states_of_another_type_are_refused() -> None:
-    branch, body = if_model(), loop_model()
-    branch.graphs["main_else"].outputs[0].dtype = INT32
-    body.graphs["main_body"].outputs[0].dtype = INT32
-    for model in (branch, body):
-        (problem, *_) = verify_control_flow(model.graphs)
-        assert "int32" in f"{problem.where}: {problem.problem}"
-
-
 # --------------------------------------------------------------------------- time-outs
-
-
-def _endless() -> tuple[Model, dict[str, Any]]:
-    feeds = {"x": np.ones(3, "f4"), "n": np.ones(1, "i4"), "f": np.ones(3, "f4")}
-    return loop_model(most=2**31 - 1), feeds
 
 
 def test_loops_have_a_time_out_of_two_seconds_and_at_most_fifteen() -> None:
     assert (timeout.DEFAULT, timeout.LONGEST) == (2.0, 15.0)
-
-
-def test_an_execution_ends_a_loop_that_takes_longer() -> None:
-    model, feeds = _endless()
-    with pytest.raises(BackendError, match=r"the loop did not end after 0\.05 s"):
-        xdlc.run(model, feeds, loop_timeout=0.05)
-    with xdlc.Session(model, loop_timeout=0.05) as session:
-        ended = session.submit(feeds)
-        with pytest.raises(BackendError, match="the loop did not end"):
-            ended.result()
-    with xdlc.Session(model, loop_timeout=10) as session, pytest.raises(BackendError, match="deadline"):
-        session.submit(feeds, deadline=0.05).result()
 
 
 # --------------------------------------------------------------------------- accelerators
@@ -194,14 +130,6 @@ def test_a_dry_run_names_what_keeps_each_branch_off(tmp_path: Path, monkeypatch:
 
 @needs_htp
 @pytest.mark.slow
-def test_a_loop_body_runs_on_the_accelerator_and_the_host_drives_it(tmp_path: Path) -> None:
-    partitions, notices = check_htp(converted(loop(20), tmp_path))
-    assert partitions == 1
-    assert "body of 'loop': HTP runs 3 of 4 ops" in notices
-
-
-@needs_htp
-@pytest.mark.slow
 def test_a_loop_on_the_accelerator_computes_what_its_unrolled_form_does(tmp_path: Path) -> None:
     x, results, notices = np.random.default_rng(2).uniform(0.1, 1, (20, 4, 32)), [], list[str]()
     for most in (0, 20):
@@ -211,15 +139,6 @@ def test_a_loop_on_the_accelerator_computes_what_its_unrolled_form_does(tmp_path
     for name in ("y", "all"):
         np.testing.assert_allclose(results[0][name], results[1][name], atol=2**-10)
     assert "body of 'rnn': the CPU runs 1 Concat" in "\n".join(notices)
-
-
-@needs_htp
-@pytest.mark.slow
-def test_what_of_a_body_the_accelerator_lacks_runs_on_the_host(tmp_path: Path) -> None:
-    odd = helper.make_node("Erf", ["r"], ["e"], name="odd")
-    partitions, notices = check_htp(converted(loop(20, odd, result="e"), tmp_path))
-    assert partitions >= 1
-    assert "body of 'loop': the CPU runs 1 Erf ('odd'): runs on the host only" in notices
 
 
 @needs_htp

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
 
-import xdlc
-from tests.support.compilers import needs_cc
 from tests.udo.plugin.plugins import EXAMPLES, op_of, written
-from tests.udo.plugin.test_attributes import onnx_model, seen
-from tests.udo.plugin.test_caffe import net
 from xdlc import api
 from xdlc.cli.tools import udo_config
 from xdlc.errors import UsageError, XdlcError
-from xdlc.udo.plugin.collection import plugin_op
-from xdlc.udo.plugin.discovery import named_plugins
+from xdlc.udo import Plugin
+from xdlc.udo.plugin.hooks import plugin_hooks
 
 REDUCTION = """
 from pathlib import Path
@@ -59,25 +53,26 @@ class Reduction(Plugin):
         )
 """
 C = """#include <string.h>
-#include "xdlc_udo.h"
-xdlc_udo_status reduction(uint32_t num_inputs, const xdlc_udo_tensor *inputs, uint32_t num_outputs,
-                          const xdlc_udo_tensor *outputs, uint32_t num_arguments,
-                          const xdlc_udo_argument *arguments) {
-  if (num_inputs != 1 || num_outputs != 1 || num_arguments != 9) return XDLC_UDO_ERROR_INVALID_ARGUMENT;
+#include "CPU/QnnCpuOpPackage.h"
+Qnn_ErrorHandle_t reduction(const QnnCpuOpPackage_Node_t *node) {
+  if (node->numOfInputs != 1 || node->numOfOutputs != 1 || node->numOfParams != 9)
+    return QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT;
   size_t rows = 1, size = 1;
-  for (int i = 0; i < 4; i++) *(i < arguments[5].integer ? &rows : &size) *= (size_t)arguments[i].integer;
-  const float *x = inputs[0].data;
-  float *y = outputs[0].data;
+  for (int i = 0; i < 4; i++)
+    *(i < (int64_t)node->params[5]->scalarParam ? &rows : &size) *= (size_t)node->params[i]->scalarParam;
+  const float *x = node->inputs[0]->data;
+  float *y = node->outputs[0]->data;
   for (size_t row = 0; row < rows; row++) {
     double sum = 0;
     for (size_t i = 0; i < size; i++) {
       double value = x[row * size + i];
-      if (!strcmp(arguments[6].string, "SUMSQ")) value *= value;
-      sum += strcmp(arguments[6].string, "ASUM") || value > 0 ? value : -value;
+      if (!strcmp(node->params[6]->stringParam, "SUMSQ")) value *= value;
+      sum += strcmp(node->params[6]->stringParam, "ASUM") || value > 0 ? value : -value;
     }
-    y[row] = (float)(arguments[7].real * (strcmp(arguments[6].string, "MEAN") ? sum : sum / (double)size));
+    if (!strcmp(node->params[6]->stringParam, "MEAN")) sum /= (double)size;
+    y[row] = (float)(node->params[7]->scalarParam * sum);
   }
-  return XDLC_UDO_OK;
+  return QNN_SUCCESS;
 }
 """
 
@@ -90,96 +85,6 @@ def layer(params: str, type: str = "Test", name: str = "r") -> str:
 def plugin(tmp_path: Path) -> Path:
     (tmp_path / "reduction.c").write_text(C)
     return written(tmp_path, REDUCTION, "reduction.py")
-
-
-@needs_cc
-def test_reduction_is_parsed_inferred_built_registered_and_run(tmp_path: Path, plugin: Path) -> None:
-    layers = layer("reduction_param { operation: 4 axis: 1 coeff: 2 }") + layer(
-        "reduction_param { operation: ASUM axis: -1 min_size: 1.5 min_size: 2 offset: 7 }", name="s"
-    )
-    model = xdlc.convert(net(tmp_path, layers, 2, 3, 4, 5), plugin=[str(plugin)])
-    first, second = model.main.ops
-    assert (first.package, first.type, first.outputs[0].shape) == ("Mylenet", "test_layer", (2, 1, 1, 1))
-    assert (first.param("operation"), second.param("operation")) == (3, 1)
-    assert (second.param("min_size").tolist(), second.param("offset").tolist()) == ([1.5, 2], [7])
-    x = np.random.default_rng(1).standard_normal((2, 3, 4, 5)).astype(np.float32)
-    xdlc.save(model, tmp_path / "net.dlc")
-    folder = tmp_path / "kernel_meta"
-    found = xdlc.run(tmp_path / "net.dlc", {"x": x}, udo_package_path=folder)
-    np.testing.assert_allclose(found["r"].reshape(-1), 2 * x.mean((1, 2, 3)), rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(found["s"][..., 0], np.abs(x).sum(-1), rtol=1e-5)
-    described, library = folder / "Reduction.json", folder / "Reduction.so"
-    stated = json.loads(described.read_text())
-    first, second = stated["calls"]
-    assert (library.read_bytes()[:4], first["arguments"]) == (b"\x7fELF", "iiiisisfs")
-    assert first["values"][:6] == [2, 3, 4, 5, "float16", 1]
-    assert (first["ops"], second["ops"]) == (["r"], ["s"])
-
-
-@needs_cc
-def test_a_node_that_the_kernel_does_not_take_is_refused_at_conversion(tmp_path: Path, plugin: Path) -> None:
-    with pytest.raises(UsageError, match="The shape size is 2, which is not 4!"):
-        xdlc.convert(net(tmp_path, layer("reduction_param { axis: 1 }"), 2, 3), plugin=[str(plugin)])
-
-
-def test_kinds_of_attributes(tmp_path: Path) -> None:
-    attributes = seen(onnx_model(tmp_path), "onnx")
-    kinds = {
-        "INT": "i", "FLOAT": "f", "STR": "s", "BYTES": "octets", "TENSOR": "t", "TENSOR_DESC": "tp",
-        "GRAPH": "g", "LIST_INT": "ints", "LIST_FLOAT": "floats", "LIST_STR": "strings",
-        "LIST_BYTES": "strings", "LIST_TENSOR": "ts", "LIST_TENSOR_DESC": "tps", "LIST_GRAPH": "gs",
-    }  # fmt: skip
-    assert all(name in attributes for name in kinds.values())
-    text = "p { on: true flags: true flags: false one { a: 1 } many { a: 1 } many { a: 2 } }"
-    path = net(tmp_path, layer(text, "Mine"), 1, 3)
-    (op,) = xdlc.convert(
-        path,
-        plugin=[
-            str(
-                written(
-                    tmp_path,
-                    "class Own(Plugin):\n"
-                    "    framework, op_type, package, inputs, outputs = 'caffe', 'Mine', 'P', ['x'], ['y']\n"
-                    "    params = {'on': Bool(), 'flags': Bools(), 'one': Json(), 'many': Json()}\n"
-                    "    infer_shape_and_type = lambda self, op: op.inputs[0]\n",
-                )
-            )
-        ],
-    ).main.ops  # BOOL, LIST_BOOL, NAMED_ATTRS, LIST_NAMED_ATTRS
-    assert (op.param("on"), op.param("flags").tolist()) == (True, [True, False])
-    assert [json.loads(op.param(name)) for name in ("one", "many")] == [{"a": 1}, [{"a": 1}, {"a": 2}]]
-
-
-def test_one_convolution_among_many_is_overridden_and_parsing_is_skipped(tmp_path: Path) -> None:
-    assert "parse_params" not in vars(named_plugins(str(EXAMPLES / "fast_conv.py"))[0])
-    shape = "node.inputs[0].shape == (1, 128, 28, 28)"
-    accepts = f"node.attributes['num_output'] == 128 and {shape} and node.name != 'c'"
-    text = (
-        "class Conv(Plugin):\n"
-        "    framework, op_type, package, name = 'caffe', 'Convolution', 'P', 'FastConv'\n"
-        "    inputs, outputs = ['x'], ['y']\n"
-        "    params = {'num_output': Int(), 'kernel_size': Int(), 'pad': Int()}\n"
-        "    infer_shape_and_type = lambda self, op: op.inputs[0]\n"
-        f"    accepts = lambda self, node: {accepts}\n"
-    )
-    layers = "".join(
-        layer(f"convolution_param {{ num_output: {count} kernel_size: 3 pad: 1 }}", "Convolution", name)
-        for name, count in (("a", 128), ("b", 64), ("c", 128))
-    )
-    path = net(tmp_path, layers, 1, 128, 28, 28)
-    with pytest.raises(XdlcError) as caught:  # b and c are xdlc's own convolutions, which lack weights here
-        xdlc.convert(path, plugin=[str(written(tmp_path, text))])
-    assert "'a'" not in str(caught.value)
-    assert all(f"'{name}'" in str(caught.value) for name in "bc")
-
-
-def test_an_axis_counts_the_real_axes(tmp_path: Path, plugin: Path) -> None:
-    text = layer("reduction_param { axis: -1 }")  # of 2 axes; padded to 4 it would be `axis -= 2`
-    without = written(
-        tmp_path, REDUCTION.replace('imply_type = "ImplyType::TVM"', "").split("    def build")[0]
-    )
-    (op,) = xdlc.convert(net(tmp_path, text, 2, 3), plugin=[str(without)]).main.ops
-    assert op.outputs[0].shape == (2, 1)
 
 
 @pytest.mark.parametrize(
@@ -197,22 +102,31 @@ def test_registrations_that_are_none(tmp_path: Path, change: tuple[str, str], pr
         op_of(tmp_path, REDUCTION.replace(*change))
 
 
-def test_formats_of_several_inputs_and_weights_of_a_quantized_convolution() -> None:
-    (plugin,) = named_plugins(str(EXAMPLES / "fast_conv.py"))
-    eight = ["DOMI_TENSOR_FRACTAL_Z", *["DOMI_TENSOR_NC1HWC0"] * 7]
-    notices: list[str] = []
-    own = type("Eight", (plugin,), {"weight_formats": eight, "__module__": plugin.__module__})
-    declaration = plugin_op(own, notices.append).hooks.declaration  # type: ignore[union-attr]
-    assert [form.name for form in declaration.input_formats] == ["NC1HWC0", "FRACTAL_Z", "NC1HWC0"]
-    assert len(notices) == 1
-    two = {
-        "inputs": ["a", "b"],
-        "outputs": ["y"],
-        "formats": (["NC1HWC0"] * 2, ["NC1HWC0"]),
-        "weight_formats": (),
-    }
-    own = type("Two", (plugin,), {**two, "op_type": "Own", "name": "Own", "__module__": plugin.__module__})
-    assert len(plugin_op(own).hooks.declaration.input_formats) == 2  # type: ignore[union-attr]
+FRACTAL = ["DOMI_TENSOR_FRACTAL_Z", *["DOMI_TENSOR_NC1HWC0"] * 7]
+
+
+@pytest.mark.parametrize(
+    "formats",
+    [
+        {"formats": (["DOMI_TENSOR_NC1HWC0", "DOMI_TENSOR_NC1HWC0"], ["DOMI_TENSOR_NC1HWC0"])},
+        {"weight_formats": FRACTAL},
+        {"weight_formats": {"b": "FRACTAL_Z"}},
+    ],
+)
+def test_packed_formats_are_refused_with_the_example_that_packs(formats: dict[str, object]) -> None:
+    declared = {"op_type": "Own", "package": "P", "inputs": ["a", "b"], "outputs": ["y"], **formats}
+    with pytest.raises(UsageError) as caught:
+        plugin_hooks(type("Own", (Plugin,), declared))
+    assert "examples/plugins/fast_conv.py" in str(caught.value.fix)
+
+
+def test_formats_without_packing_are_layouts() -> None:
+    declared = {"op_type": "Own", "package": "P", "inputs": ["a", "b", "w"], "outputs": ["y"]}
+    formats = (["DOMI_TENSOR_NHWC", "DOMI_TENSOR_ND"], ["DOMI_TENSOR_NCHW"])
+    own = type("Own", (Plugin,), {**declared, "formats": formats, "weight_formats": {"w": "ND"}})
+    definition = plugin_hooks(own).declaration.definition
+    layouts = [tensor.layout for tensor in (*definition.inputs, *definition.outputs)]
+    assert (layouts, definition.inputs[2].is_static) == (["NHWC", "", "", "NCHW"], True)
 
 
 @pytest.mark.frameworks

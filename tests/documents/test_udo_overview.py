@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
-from onnx import helper
 
-import xdlc
 from tests.cli.test_udo_config import invoke
-from tests.documents.test_opdef_schema import OPDEF, document, written
 from tests.runtime.udo.conftest import PYTHON, SAMPLE
 from tests.runtime.udo.udo_graphs import custom_graph
 from tests.support.compilers import build_library, needs_cc
-from tests.support.custom_ops import onnx_model
 from xdlc.cli.main import main as xdlc_main
 from xdlc.errors import BackendError, UnsupportedOp
 from xdlc.ir import Graph, f32
-from xdlc.opdefs import read_valid
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.udo import Kernels
-from xdlc.udo.config import inspect, read_config
+from xdlc.udo.config import read_config
 from xdlc.udo.generator import generate_files
 
 PER_CORE = '"per_core_data_types": {"CPU": "FLOAT_32", "GPU": "FLOAT_32", "DSP": "UINT_8"}'
@@ -56,11 +49,6 @@ TEMPLATE = f"""{{
 BLUR = TEMPLATE.replace('"type": ""', '"type": "Blur"')
 
 
-def line(text: str, code: int = 0) -> str:
-    """Run a command line of the vendor's tools."""
-    return invoke(*text.split(), code=code, tool=xdlc_main).output
-
-
 def run(graph: Graph, path: Path) -> np.ndarray:
     with Kernels(path) as kernels:
         return CpuSession(graph, kernels=kernels).run({"x0": np.float32([[1, 2, 3], [4, 5, 6]])})["y"]
@@ -76,103 +64,10 @@ def test_json_template_as_printed(tmp_path: Path):
     assert [tensor.name for tensor in (*op.inputs, *op.outputs)] == ["in[0]", "in[1]", "out[0]", "out[1]"]
     assert op.backends == ("CPU", "GPU", "DSP_V66", "DSP_V68", "DSP_V69", "DSP_V73")
     assert len([notice for notice in config.notices if "is empty" in notice or "commas" in notice]) == 2
-    line(f"snpe-udo-package-generator -p {path} -o {tmp_path / 'out'}")
+    words = ("snpe-udo-package-generator", "-p", path, "-o", tmp_path / "out")
+    invoke(*words, tool=xdlc_main)
     folders = {one.name for one in (tmp_path / "out/MyUdoPackage/jni/src").iterdir()}
     assert {"CPU", "GPU", "DSP_V66", "DSP_V68", "DSP_V69", "DSP_V73", "reg"} <= folders
-
-
-@pytest.mark.parametrize("key", ["UdoPackage_7", ""])
-def test_key_of_a_package_may_be_anything(tmp_path: Path, key: str):
-    path = tmp_path / "c.json"
-    path.write_text(BLUR.replace("UdoPackage_0", key).replace("per_core_data_types", "per_core_data_type"))
-    assert read_config(path).collections[0].opdefs[0].name == "Blur"
-
-
-def test_data_types_of_the_list(tmp_path: Path):
-    """A scalar may be a STRING; a tensor may not (docs/guides/udo-config.md)."""
-    path = tmp_path / "c.json"
-    for name in "FLOAT_16 FLOAT_32 FIXED_4 FIXED_8 FIXED_16 UINT_8 UINT_16 UINT_32".split():
-        path.write_text(BLUR.replace('"data_type": "FLOAT_32"', f'"data_type": "{name}"'))
-        assert inspect([path]).problems == ()
-    path.write_text(BLUR.replace('"INT_32"', '"STRING"'))
-    assert inspect([path]).problems == ()
-    path.write_text(BLUR.replace('"data_type": "FLOAT_32"', '"data_type": "STRING"', 1))
-    assert len(inspect([path]).problems) == 1
-
-
-def test_xml_with_names_of_snpe(tmp_path: Path):
-    text = OPDEF.replace("QNN_DATATYPE_", "").replace(">HTP<", ">DSP_V68<")
-    assert read_valid(written(tmp_path, document(text))).opdefs[0].backends == ("DSP_V68",)
-
-
-def test_several_packages_in_one_file(tmp_path: Path):
-    first = json.loads(BLUR.replace(",\n    ]", "\n    ]"))["UdoPackage_0"]
-    path = tmp_path / "c.json"
-    path.write_text(json.dumps({"a": first, "b": {**first, "UDO_PACKAGE_NAME": "Other"}}))
-    assert [held.package for held in read_config(path).collections] == ["MyUdoPackage", "Other"]
-
-
-# ---------------------------------------------------------------------- workflow
-
-
-@pytest.fixture
-def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Enter a folder with a model of an operator Scale, its kernel and a sample."""
-    monkeypatch.chdir(tmp_path)
-    float_ = (np.float32, (1, 2, 4, 4))
-    nodes = [
-        helper.make_node("Scale", ["x"], ["s"], "scale", domain="my", factor=3.0),
-        helper.make_node("Relu", ["s"], ["y"], "relu"),
-    ]
-    imports = (("", 17), ("my", 1))
-    onnx.save(onnx_model(nodes, {"x": float_}, {"y": float_}, infos={"s": float_}, imports=imports), "m.onnx")
-    tensors = {"data_type": "FLOAT_32"}
-    scale = {"type": "Scale", "inputs": [tensors], "outputs": [tensors], "core_types": ["CPU"]}
-    scale["scalar_params"] = [{"name": "factor", "data_type": "FLOAT_32"}]
-    Path("c.json").write_text(json.dumps({"": {"Operators": [scale], "UDO_PACKAGE_NAME": "Math"}}))
-    Path("kernels.py").write_text(PYTHON)
-    np.linspace(-1, 1, 32, dtype=np.float32).tofile("x.raw")
-    Path("list.txt").write_text("x.raw\n")
-    line("snpe-onnx-to-dlc -i m.onnx -o m.dlc --udo_config_paths c.json")
-    return tmp_path
-
-
-def test_the_same_configuration_generates_and_converts(network: Path):
-    """A package is generated, its operator converts, and the info lists it."""
-    assert "--gen_cmakelists" in line("snpe-udo-package-generator -p c.json -o out --gen_cmakelists")
-    assert (network / "out/Math/CMakeLists.txt").is_file()
-    shown = line("snpe-dlc-info -i m.dlc")
-    assert all(word in shown for word in ("Math", "Scale", "factor"))
-
-
-def test_quantizing_needs_the_kernel_of_the_cpu(network: Path):
-    text = "snpe-dlc-quant --input_dlc m.dlc --input_list list.txt --output_dlc q.dlc"
-    assert "--udo-package-path" in line(text, code=UnsupportedOp.exit_code)
-    line(f"{text} --udo_package_path kernels.py")
-    assert (network / "q.dlc").is_file()
-
-
-def test_application_registers_packages_and_runs_instances_at_once(network: Path):
-    text = "snpe-net-run --container m.dlc --input_list list.txt --udo_package_path kernels.py"
-    line(f"{text} --platform_options unsignedPD:ON")
-    x = np.fromfile("x.raw", np.float32).reshape(1, 2, 4, 4)
-    paths = {"udo_package_path": network / "kernels.py"}
-    with xdlc.Session("m.dlc", **paths) as one, xdlc.Session("m.dlc", **paths) as other:
-        runs = [session.submit({"x": x * number}) for number in range(1, 9) for session in (one, other)]
-        for index, future in enumerate(runs):
-            (found,) = future.result(60).values()
-            np.testing.assert_allclose(found, np.maximum(3 * x * (index // 2 + 1), 0), rtol=1e-6)
-
-
-# ---------------------------------------------------------------------- packages
-
-
-@needs_cc
-def test_registration_and_implementation_in_one_library(tmp_path: Path):
-    """It is loaded under its own name, whatever library its registration names."""
-    both = ("-DREGISTRATION", "-DIMPLEMENTATION")
-    library = build_library(SAMPLE, tmp_path / "libAnything.so", *both)
-    np.testing.assert_array_equal(run(custom_graph("Scale", {"factor": f32(2)}), library)[0], [2, 4, 6])
 
 
 @needs_cc

@@ -113,32 +113,3 @@ def test_operators_match_torch(tmp_path: Path) -> None:
     bad = [r["case"] for r in found["records"] if r.get("xdlc", {}).get("verdict") in ("wrong", "crashed")]
     assert bad == []
     assert figures["right"] >= 0.85 * found["figures"]["cases"]
-
-
-STATEFUL = "own_stream_buffer"
-"""A network whose state torch.onnx freezes."""
-
-
-@pytest.mark.frameworks
-@pytest.mark.filterwarnings("ignore")
-def test_both_ways_compute_the_same(generated: Path) -> None:
-    """What is read from a program, and what torch.onnx makes of it."""
-    import torch
-    import torch.ao.quantization.fx._decomposed
-
-    failed = {}
-    for entry in json.loads((generated / "index.json").read_text()):
-        if entry["kind"] != "pt2" or entry["name"] in {*REFUSED, STATEFUL}:
-            continue
-        path = generated / entry["file"]
-        inputs, _ = reference(path)
-        results = []
-        for source, options in ((path, {}), (torch.export.load(path), {"torch_exporter": "onnx"})):
-            model = xdlc.convert(source, importer_options=options, notify=lambda _: None)
-            names = [each.name for each in model.main.inputs]
-            found = xdlc.run(model, dict(zip(names, inputs, strict=True)))
-            results.append([found[each.name] for each in model.main.outputs])
-        pairs = list(zip(*results, strict=True))
-        if any(one.shape != other.shape or relative_error(one, other) > TOLERANCE for one, other in pairs):
-            failed[entry["name"]] = [relative_error(one, other) for one, other in pairs]
-    assert not failed

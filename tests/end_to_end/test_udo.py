@@ -19,10 +19,9 @@ from xdlc import api
 from xdlc.cli.tools.info import main as info
 from xdlc.cli.tools.onnx_to_dlc import main as onnx_to_dlc
 from xdlc.cli.tools.quantize import main as quant
-from xdlc.cli.tools.quantize import main as quantize
 from xdlc.ir import Model, Op
 from xdlc.ir.dtype import UFIXED8, UFIXED16
-from xdlc.runtime import CpuSession
+from xdlc.runtime.cpu import CpuSession
 
 PER_CORE = {"CPU": "FLOAT_32", "DSP": "UINT_8"}
 CONFIG = {
@@ -164,19 +163,3 @@ def test_without_kernels_nothing_is_written(folder: Path) -> None:
     assert "Sum" in done.output
     assert "--udo-package-path" in done.output
     assert not target.exists()
-
-
-def test_sections_for_hta_leave_them_out(folder: Path) -> None:
-    dlc = quantized(
-        folder, folder / "math_kernels.py", "--enable_hta", "--hta_partitions", "2-3", tool=quantize
-    )
-    (record,) = json.loads(invoke(info, "--json", dlc))["aip"]
-    on_hta = [
-        section["subgraph"]["operations"] for section in record["sections"] if section["engine"] == "HTA"
-    ]
-    assert on_hta == [{"Conv2d": 1, "ElementWiseNeuron": 1}]
-    kernels = folder / "math_kernels.py"
-    sample = np.load(folder / "0.npy")
-    by_sections = api.run(dlc, {"x": sample}, runtime="aip", udo_package_path=kernels)["y"]
-    whole = api.run(dlc, {"x": sample}, udo_package_path=kernels)["y"]
-    assert np.array_equal(by_sections, whole)

@@ -56,7 +56,7 @@ def samples(folder: Path) -> Path:
 
 def test_an_onnx_operator(overlay: Overlay, models: Any) -> None:
     overlay.add(
-        "converter/operators/ops/added.py",
+        "converter/ops/added.py",
         "from xdlc.converter.operators.registry import ANY, importer\n"
         '@importer("Added", layout=ANY)\n'
         "def added(node, b):\n"
@@ -70,14 +70,14 @@ def test_an_onnx_operator(overlay: Overlay, models: Any) -> None:
 
 def test_operators_of_two_frameworks_that_share_a_function(overlay: Overlay, tmp_path: Path) -> None:
     overlay.add(
-        "converter/nhwc/halving.py",
-        "from xdlc.converter.nhwc.shapes import number\n"
+        "converter/functions/halving.py",
+        "from xdlc.converter.functions.shapes import number\n"
         "def halved(g, x):\n"
         '    return g("Mul", [x, number(g, x, 0.5)])\n',
     )
     overlay.add(
         "converter/pytorch/ops/halve.py",
-        "from xdlc.converter.nhwc.halving import halved\n"
+        "from xdlc.converter.functions.halving import halved\n"
         "from xdlc.converter.pytorch.registry import aten\n"
         '@aten("_foobar", ignores=("arg1", "arg2", "arg3"))\n'
         "def foobar(node, g, self):\n"
@@ -85,7 +85,7 @@ def test_operators_of_two_frameworks_that_share_a_function(overlay: Overlay, tmp
     )
     overlay.add(
         "converter/tflite/ops/halve.py",
-        "from xdlc.converter.nhwc.halving import halved\n"
+        "from xdlc.converter.functions.halving import halved\n"
         "from xdlc.converter.tflite.registry import handler\n"
         '@handler("HALVE")\n'
         "def halve(node, g):\n"
@@ -103,7 +103,7 @@ def test_operators_of_two_frameworks_that_share_a_function(overlay: Overlay, tmp
 
 def test_a_definition_and_its_constraint(overlay: Overlay, models: Any) -> None:
     overlay.add(
-        "converter/operators/ops/defined.py",
+        "converter/ops/defined.py",
         "from xdlc.converter.operators.registry import ANY, importer\n"
         '@importer("Defined", layout=ANY)\n'
         "def defined(node, b):\n"

@@ -15,8 +15,10 @@ import resource
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 SECONDS = 5
@@ -71,6 +73,31 @@ class Server:
     def close(self) -> None:
         """End the process."""
         self._process.communicate()
+
+
+def harmless(end: End) -> End:
+    """Check that a call has ended by itself and within the limits; return how."""
+    assert 0 <= end.status < 70, end
+    assert "Traceback" not in end.errors
+    assert end.seconds < SECONDS, end
+    assert end.megabytes < MEGABYTES, end
+    return end
+
+
+def convert_harmless(path: Path, target: Path, **options: Any) -> str:
+    """Convert in this process within the limits; return the error, or nothing."""
+    import xdlc
+
+    start, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    message = ""
+    try:
+        xdlc.save(xdlc.convert(path, notify=lambda _: None, **options), target)
+    except xdlc.XdlcError as error:
+        message = str(error)
+    assert time.process_time() - start < SECONDS
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MEGABYTES * 1000
+    assert len(message) < 20_000
+    return message
 
 
 def serve() -> None:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import resource
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import xdlc
 from tests.converter.caffe import nets
-from tests.converter.caffe.nets import blob, caffemodel, data, field, layer, varint
-from tests.hostile.confined import MEGABYTES, SECONDS, Server
-from xdlc.errors import XdlcError
+from tests.converter.caffe.nets import blob, caffemodel, data, layer
+from tests.hostile.confined import Server, convert_harmless, harmless
+from tests.support.protobuf import field, varint
 
 MILLION = 1_000_000
 D, R = data(1, 3, 8, 8), layer("ReLU")
@@ -112,24 +108,13 @@ FILES: dict[str, bytes] = {
 def test_a_net_that_wants_much_does_no_harm(server: Server, tmp_path: Path, name: str) -> None:
     net, _ = nets.write(tmp_path, HUGE[name]())
     end = server.call("xconv-caffe-to-dlc", "-i", net, "-o", tmp_path / "a.dlc")
-    assert 0 <= end.status < 70, end
-    assert "Traceback" not in end.errors
-    assert end.seconds < SECONDS, end
-    assert end.megabytes < MEGABYTES, end
-    assert len(end.errors) < 200_000
+    assert len(harmless(end).errors) < 200_000
     assert end.status == 0 or "error[" in end.errors
 
 
 def convert(folder: Path, text: str, weights: bytes | None = None) -> str:
-    """Convert a net within limits of time and memory; return the error or None."""
-    start, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    message = ""
-    try:
-        xdlc.save(nets.convert(folder, text, weights, notify=lambda _: None), folder / "net.dlc")
-    except XdlcError as error:
-        message = str(error)
-    assert time.process_time() - start < SECONDS
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MEGABYTES * 1000
+    net, files = nets.write(folder, text, weights)
+    message = convert_harmless(net, folder / "net.dlc", **files)
     assert len(message) < 4000
     return message
 
@@ -142,20 +127,6 @@ def test_a_broken_net_does_no_harm(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", list(FILES))
 def test_a_broken_file_of_weights_is_refused(tmp_path: Path, name: str) -> None:
     assert convert(tmp_path, CONVOLUTION, FILES[name])
-
-
-def test_files_with_changed_bytes_do_no_harm(tmp_path: Path) -> None:
-    generator = np.random.default_rng(17)
-    for turn in range(100):
-        whole = bytearray(WEIGHTS if turn % 2 else CONVOLUTION.encode())
-        for place in generator.integers(0, len(whole), 1 + turn % 4):
-            whole[place] = generator.integers(256)
-        if turn % 2:
-            convert(tmp_path, CONVOLUTION, bytes(whole))
-        else:
-            (tmp_path / "net.prototxt").write_bytes(whole)
-            with contextlib.suppress(XdlcError):
-                xdlc.convert(tmp_path / "net.prototxt", notify=lambda _: None)
 
 
 def test_large_weights_stay_in_their_file(server: Server, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +10,9 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.converter.caffe2.nets import argument, field, fill, net, operator, varint
-from tests.hostile.confined import MEGABYTES, SECONDS, Server
+from tests.converter.caffe2.nets import argument, field, fill, net, operator
+from tests.hostile.confined import SECONDS, Server, convert_harmless, harmless
+from tests.support.protobuf import varint
 from xdlc.errors import XdlcError
 
 MILLION = 1_000_000
@@ -123,34 +123,15 @@ def test_a_net_that_wants_much_does_no_harm(server: Server, tmp_path: Path, name
     path = tmp_path / "predict_net.pb"
     path.write_bytes(HUGE[name]())
     end = server.call("xconv-caffe2-to-dlc", "-p", path, "-d", "data", "1,3,8,8", "-o", tmp_path / "a.dlc")
-    assert 0 <= end.status < 70, end
-    assert "Traceback" not in end.errors
-    assert end.seconds < SECONDS, end
-    assert end.megabytes < MEGABYTES, end
-    assert len(end.errors) < 200_000
+    assert len(harmless(end).errors) < 200_000
     assert end.status == 0 or "error[" in end.errors
 
 
 def convert(folder: Path, predict: bytes, init: bytes = WEIGHTS) -> str:
-    """Convert a net within limits of time and memory; return the error or None."""
-    start, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    message = ""
     (folder / "p.pb").write_bytes(predict)
     (folder / "i.pb").write_bytes(init)
-    try:
-        model = xdlc.convert(
-            folder / "p.pb",
-            weights=folder / "i.pb",
-            input_dims={"data": (1, 3, 8, 8)},
-            notify=lambda _: None,
-        )
-        xdlc.save(model, folder / "net.dlc")
-    except XdlcError as error:
-        message = str(error)
-    assert time.process_time() - start < SECONDS
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MEGABYTES * 1000
-    assert len(message) < 20_000
-    return message
+    options = {"weights": folder / "i.pb", "input_dims": {"data": (1, 3, 8, 8)}}
+    return convert_harmless(folder / "p.pb", folder / "net.dlc", **options)
 
 
 @pytest.mark.parametrize("name", list(BROKEN))
@@ -169,15 +150,6 @@ def test_huge_arguments_do_no_harm(tmp_path: Path) -> None:
         for value in (BIG, 10**9, [10**9] * 4, [0] * 9_999, float("nan"), "x"):
             made = operator(type, ["data"], ["y"], **dict.fromkeys(names, value))
             convert(tmp_path, net([made], ["data"], ["y"]))
-
-
-def test_files_with_changed_bytes_do_no_harm(tmp_path: Path) -> None:
-    generator = np.random.default_rng(17)
-    for turn in range(100):
-        whole = bytearray(WEIGHTS if turn % 2 else CONVOLUTION)
-        for place in generator.integers(0, len(whole), 1 + turn % 4):
-            whole[place] = generator.integers(256)
-        convert(tmp_path, *((CONVOLUTION, bytes(whole)) if turn % 2 else (bytes(whole),)))
 
 
 def test_large_weights_stay_in_their_file(server: Server, tmp_path: Path) -> None:

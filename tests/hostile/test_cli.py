@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -78,26 +77,10 @@ def dlc(models: Any) -> Path:
 # ------------------------------------------------------------------ models
 
 
-@pytest.mark.parametrize("content", [b"", b"hello world\n" * 100, b"PK\x03\x04" + bytes(100), bytes(4096)])
-def test_not_an_onnx_file(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "a.onnx").write_bytes(content)
-    refused(call("xconv-onnx-to-dlc", "-i", tmp_path / "a.onnx"), "a.onnx")
-    only(tmp_path, "a.onnx")
-
-
 def test_missing_model(tmp_path: Path) -> None:
     done = call("xconv-onnx-to-dlc", "-i", tmp_path / "none.onnx")
     refused(done, "none.onnx: the file cannot be read: No such file or directory", code=8)
     only(tmp_path)
-
-
-@pytest.mark.parametrize("share", [0.3, 0.7, 0.99])
-def test_truncated_model(models: Any, share: float) -> None:
-    path = models.save(models.cnn())
-    content = path.read_bytes()
-    path.write_bytes(content[: int(len(content) * share)])
-    refused(call("xconv-onnx-to-dlc", "-i", path), "model.onnx")
-    only(models.folder, "model.onnx")
 
 
 def external(models: Any) -> Path:
@@ -112,12 +95,6 @@ def external(models: Any) -> Path:
     return path
 
 
-def test_external_data_is_read(models: Any) -> None:
-    done = call("xconv-onnx-to-dlc", "-i", external(models))
-    assert done.returncode == 0, done.stderr
-    only(models.folder, "model.onnx", "model.data", "model.dlc")
-
-
 def test_external_data_missing(models: Any) -> None:
     path = external(models)
     (models.folder / "model.data").unlink()
@@ -127,35 +104,6 @@ def test_external_data_missing(models: Any) -> None:
         "put 'model.data' next to model.onnx",
     )
     only(models.folder, "model.onnx")
-
-
-def test_external_data_too_short(models: Any) -> None:
-    path = external(models)
-    os.truncate(models.folder / "model.data", 100)
-    refused(call("xconv-onnx-to-dlc", "-i", path), "of model.data, which has 100", "truncated")
-    only(models.folder, "model.onnx", "model.data")
-
-
-@pytest.mark.parametrize(
-    "location", ["../outside.data", "/etc/passwd", "sub/../../outside.data", "link.data"]
-)
-def test_external_data_outside_the_folder(models: Any, tmp_path: Path, location: str) -> None:
-    inner = tmp_path / "inner"
-    inner.mkdir()
-    models.folder = inner
-    path = external(models)
-    shutil.move(inner / "model.data", tmp_path / "outside.data")
-    (inner / "link.data").symlink_to(tmp_path / "outside.data")
-    import onnx
-
-    model = onnx.load(path, load_external_data=False)
-    for tensor in model.graph.initializer:
-        for entry in tensor.external_data:
-            if entry.key == "location":
-                entry.value = location
-    path.write_bytes(model.SerializeToString())
-    refused(call("xconv-onnx-to-dlc", "-i", path), "outside the model's folder")
-    only(inner, "model.onnx", "link.data")
 
 
 def test_unsupported_ops_are_listed_at_once(models: Any) -> None:
@@ -171,17 +119,6 @@ def test_unsupported_ops_are_listed_at_once(models: Any) -> None:
     for name, op in (("first", "FooBar"), ("second", "BarFoo"), ("third", "StringNormalizer")):
         assert name in message
         assert op in message
-    only(models.folder, "model.onnx")
-
-
-def test_cyclic_graph(models: Any) -> None:
-    nodes = [
-        helper.make_node("Add", ["x", "b"], ["a"], "one"),
-        helper.make_node("Relu", ["a"], ["b"], "two"),
-        helper.make_node("Relu", ["b"], ["y"], "three"),
-    ]
-    path = models.save(models.make(nodes, {"x": [1, 4]}, {"y": [1, 4]}))
-    refused(call("xconv-onnx-to-dlc", "-i", path), "cycle", "'one'", code=3)
     only(models.folder, "model.onnx")
 
 

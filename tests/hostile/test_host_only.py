@@ -2,50 +2,27 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 import xdlc
-from tests.hostile.confined import MEGABYTES, SECONDS, End, Server
+from tests.hostile.confined import End, Server, harmless
 from xdlc import ir
-from xdlc.ir import Model, Op, Param, Scalar, Tensor
-from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, INT64, UINT8, UNDEFINED
-from xdlc.runtime.host_kernels import DOMAIN, HOST_KERNELS
-
-BIG = (1 << 63) - 1
-NUMBERS = st.sampled_from([0, 1, -1, 2, 7, 1 << 20, (1 << 31) - 1, 1 << 31, 1 << 62, BIG, -BIG - 1])
-TEXTS = st.sampled_from(
-    ["", "x", '["a"', "[1,2]", "com.microsoft", "\0", "a" * 1000, "graph", "graph_y_body"]
-)
-TYPES = [
-    "No",
-    "",
-    "a\0b",
-    "If",
-    "While",
-    "Scan",
-    "Loop",
-    "PyOp",
-    "ElementWiseNeuron",
-    "Conv2d",
-    "Reinterpret",
-]
-TYPES += sorted(set().union(*HOST_KERNELS.values()))
+from xdlc.ir import Model, Op, Param
+from xdlc.ir.dtype import UNDEFINED
+from xdlc.runtime.host_kernels import DOMAIN
 
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a DLC, inputs for it, and their list."""
     folder = tmp_path_factory.mktemp("good")
-    onnx.save(_source(), folder / "model.onnx")
+    onnx.save(host_ops(), folder / "model.onnx")
     model = xdlc.convert(folder / "model.onnx", unroll_loops=0)
     model.save(folder / "model.dlc")
     words = []
@@ -57,7 +34,9 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _source() -> Any:
+def host_ops() -> Any:
+    """Return an ONNX model of operators that the host executes, a branch and a loop."""
+
     def value(name: str, shape: list[int] | None, type: int = TensorProto.FLOAT) -> Any:
         return helper.make_tensor_value_info(name, type, shape)
 
@@ -99,12 +78,7 @@ def run(server: Server, folder: Path, good: Path, model: Model) -> End | None:
     except xdlc.XdlcError:
         return None
     words = ["--container", folder / "model.dlc", "--input_list", good / "list.txt"]
-    end = server.call("xdlc-net-run", *words, "--output_dir", folder / "out")
-    assert 0 <= end.status < 70, end
-    assert "Traceback" not in end.errors
-    assert end.seconds < SECONDS, end
-    assert end.megabytes < MEGABYTES, end
-    return end
+    return harmless(server.call("xdlc-net-run", *words, "--output_dir", folder / "out"))
 
 
 def test_the_good_file_is_good(server: Server, good: Path, tmp_path: Path) -> None:
@@ -159,70 +133,3 @@ def test_outputs_of_no_type(server: Server, good: Path, tmp_path: Path) -> None:
     end = run(server, tmp_path, good, model)
     assert end is not None
     assert "undefined" in end.errors
-
-
-# ------------------------------------------------------------------ fuzzing
-
-
-@st.composite
-def params(draw: Any) -> Param:
-    """Return a parameter of any type."""
-    kind = draw(st.sampled_from(["int", "float", "string", "bool", "ints", "floats"]))
-    if kind == "int":
-        return Scalar(INT64, draw(NUMBERS))
-    if kind == "float":
-        return ir.f32(draw(st.floats(width=32)))
-    if kind == "string":
-        return ir.string(draw(TEXTS))
-    if kind == "bool":
-        return ir.b8(draw(st.booleans()))
-    if kind == "ints":
-        return ir.static("", np.asarray(draw(st.lists(NUMBERS, max_size=6)), np.int64))
-    return ir.static("", np.asarray(draw(st.lists(st.floats(width=32), max_size=6)), np.float32))
-
-
-def _spoil(draw: Any, model: Model) -> None:
-    graph = draw(st.sampled_from(list(model.graphs.values())))
-    op = draw(st.sampled_from(list(graph.ops)))
-    what = draw(st.sampled_from(["param", "type", "input", "fewer", "dtype", "shape"]))
-    if what == "param":
-        name = draw(st.sampled_from([*op.params, DOMAIN, "axis", "body_graph", "to", "shape", "mode"]))
-        if draw(st.booleans()):
-            op.params.pop(name, None)
-            return
-        op.params[name] = param = draw(params())
-        if isinstance(param, Tensor):
-            param.name = f"{op.name}_{name}"
-    elif what == "type":
-        op.type = draw(st.sampled_from(TYPES))
-        op.package = draw(st.sampled_from([ir.HOST_PACKAGE, ir.NATIVE_PACKAGE, "evil"]))
-    elif what == "input" and op.inputs:
-        inputs = list(op.inputs)
-        sources = [tensor for tensor in graph.tensors.values() if tensor.producer is None]
-        inputs[draw(st.integers(0, len(inputs) - 1))] = draw(st.sampled_from([None, *sources]))
-        graph.set_inputs(op, inputs)
-    elif what == "fewer" and op.inputs:
-        graph.set_inputs(op, op.inputs[:-1])
-    elif what == "dtype" and op.outputs:
-        draw(st.sampled_from(op.outputs)).dtype = draw(
-            st.sampled_from([FLOAT32, INT64, INT32, BOOL8, UINT8, UNDEFINED])
-        )
-    elif what == "shape" and op.outputs:
-        tensor = draw(st.sampled_from(op.outputs))
-        dims = st.sampled_from([0, 1, 3, 1 << 20, (1 << 31) - 1])
-        tensor.shape, tensor.dynamic_axes = tuple(draw(st.lists(dims, max_size=5))), ()
-
-
-@pytest.mark.slow
-@settings(
-    max_examples=int(os.environ.get("XDLC_FUZZ_EXAMPLES", "50")),
-    deadline=None,
-    derandomize="XDLC_FUZZ_EXAMPLES" not in os.environ,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-@given(data=st.data())
-def test_spoiled_containers(server: Server, good: Path, tmp_path: Path, data: st.DataObject) -> None:
-    model = xdlc.load(good / "model.dlc")
-    for _ in range(data.draw(st.integers(1, 3))):
-        _spoil(data.draw, model)
-    run(server, tmp_path, good, model)

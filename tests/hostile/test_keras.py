@@ -24,19 +24,15 @@ from tests.converter.keras.keras_files import (
     sequential,
     weights_file,
 )
-from tests.hostile.confined import MEGABYTES, SECONDS, End, Server
+from tests.hostile.confined import End, Server, harmless
 
 W, B = np.ones((4, 3), np.float32), np.ones(3, np.float32)
 HELD = {"layers/dense": [W, B]}
 
 
 def convert(server: Server, path: Path) -> End:
-    end = server.call("xconv-tensorflow-to-dlc", "-i", path, "-o", path.parent / "a.dlc", "-b", 1)
-    assert 0 <= end.status < 70, end
-    assert "Traceback" not in end.errors
-    assert end.seconds < SECONDS, end
-    assert end.megabytes < MEGABYTES, end
-    return end
+    words = ("-i", path, "-o", path.parent / "a.dlc", "-b", 1)
+    return harmless(server.call("xconv-tensorflow-to-dlc", *words))
 
 
 def dense(**config: Any) -> dict:
@@ -224,15 +220,6 @@ def test_weights(server: Server, tmp_path: Path, name: str) -> None:
     end = convert(server, path)
     assert end.status
     assert "error[" in end.errors
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_changed_bytes(server: Server, tmp_path: Path, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    content = bytearray(weights_file(HELD))
-    for place in rng.integers(0, len(content), 40):
-        content[place] = rng.integers(256)
-    convert(server, archive(tmp_path / "m.keras", sequential(entry("x", None, 4), dense()), bytes(content)))
 
 
 def zipped(*members: tuple[str, bytes], method: int = zipfile.ZIP_STORED) -> bytes:

@@ -1,83 +1,18 @@
-"""Damaged containers of format 3, read, translated and saved: soon an error."""
-
-import contextlib
-import struct
-import time
+"""Operations stored as layers of format 3, whole and malformed."""
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from tests.container.test_old_formats import foreign_file, prefixed, write
+from tests.container.test_old_formats import prefixed, write
 from tests.converter.snpe.test_layers import Net
-from tests.support.differences import differences
 from xdlc.container import load
-from xdlc.container.archive import read_entries
 from xdlc.container.flatbuffer_encode import encode
 from xdlc.converter.snpe.translate import translate
 from xdlc.errors import ContainerError, XdlcError
-from xdlc.ir import MappedFile, ScaleOffset, i32, static, string
+from xdlc.ir import ScaleOffset, i32, static, string
 from xdlc.ir.dtype import INT32
 from xdlc.schema._generated import dlc3_model
 from xdlc.schema._generated.dlc3_model import Attribute
-
-DEADLINE = 5.0
-SEARCH = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-
-
-def spans(path):
-    source = MappedFile(path)
-    return {name: (at.offset, at.size) for name, at in read_entries(source).items()}
-
-
-@pytest.fixture(scope="module")
-def good(tmp_path_factory):
-    path = tmp_path_factory.mktemp("good") / "good.dlc"
-    foreign_file(path)
-    return path
-
-
-def use(path):
-    """Do all that can be done with a file."""
-    started = time.monotonic()
-    with contextlib.suppress(XdlcError):
-        model = load(path)
-        with contextlib.suppress(XdlcError):
-            translate(model)
-        target = path.with_suffix(".again")
-        with contextlib.suppress(XdlcError):
-            model.save(target)
-            again = load(target)
-            assert differences(again, model, ["metadata"]) == []
-    assert time.monotonic() - started < DEADLINE
-
-
-@SEARCH
-@given(flips=st.lists(st.tuples(st.integers(0, 1 << 30), st.integers(1, 255)), min_size=1, max_size=5))
-def test_flipped_bytes(good, tmp_path_factory, flips):
-    content = bytearray(good.read_bytes())
-    for position, mask in flips:
-        content[position % len(content)] ^= mask
-    path = tmp_path_factory.mktemp("flips") / "m.dlc"
-    path.write_bytes(content)
-    use(path)
-
-
-@SEARCH
-@given(data=st.data(), name=st.sampled_from(["model", "model.params"]))
-def test_flipped_words(good, tmp_path_factory, data, name):
-    content = bytearray(good.read_bytes())
-    offset, size = spans(good)[name]
-    for _ in range(data.draw(st.integers(1, 3))):
-        position = offset + 4 * data.draw(st.integers(0, (size - 4) // 4))
-        value = data.draw(
-            st.sampled_from([0, 1, 2, 3, 5, 8, 11, 32, 0x7F, 0xFFFF, 1 << 20, 1 << 31, (1 << 32) - 1])
-        )
-        struct.pack_into("<I", content, position, value)
-    path = tmp_path_factory.mktemp("words") / "m.dlc"
-    path.write_bytes(content)
-    use(path)
 
 
 def test_deep_attributes_are_refused(tmp_path):

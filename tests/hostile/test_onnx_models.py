@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +11,10 @@ import numpy as np
 import onnx
 import onnx.backend.test
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.hostile.confined import MEGABYTES, SECONDS, End, Server
+from tests.hostile.confined import End, Server, harmless
+from tests.support.protobuf import field, varint
 
 BIG = (1 << 63) - 1
 
@@ -54,16 +51,7 @@ def convert(server: Server, folder: Path, made: Any) -> End:
     """Convert a model or a file's bytes within the limits; return the outcome."""
     path = folder / "model.onnx"
     path.write_bytes(made if isinstance(made, bytes) else made.SerializeToString())
-    end = server.call("xconv-onnx-to-dlc", "-i", path, "-o", folder / "model.dlc")
-    harmless(end)
-    return end
-
-
-def harmless(end: End) -> None:
-    assert 0 <= end.status < 70, end
-    assert "Traceback" not in end.errors
-    assert end.seconds < SECONDS, end
-    assert end.megabytes < MEGABYTES, end
+    return harmless(server.call("xconv-onnx-to-dlc", "-i", path, "-o", folder / "model.dlc"))
 
 
 def refused(end: End, *parts: str) -> None:
@@ -252,17 +240,6 @@ def test_absurd_opsets(server: Server, tmp_path: Path, opsets: list[tuple[str, i
 # ------------------------------------------------------------------ nesting
 
 
-def varint(number: int) -> bytes:
-    out = b""
-    while number >= 0x80:
-        out, number = out + bytes([number & 0x7F | 0x80]), number >> 7
-    return out + bytes([number])
-
-
-def field(number: int, content: bytes) -> bytes:
-    return varint(number << 3 | 2) + varint(len(content)) + content
-
-
 def nested(type: str, attributes: Sequence[str], depth: int) -> bytes:
     """Return a model of nested nodes, built from bytes as protobuf refuses it."""
     leaf = helper.make_graph([helper.make_node("Relu", ["x"], ["o"])], "leaf", [], [value("o", [1, 4])])
@@ -337,13 +314,6 @@ def test_functions_that_explode(
     )
 
 
-def test_functions_that_call_one_another(server: Server, tmp_path: Path) -> None:
-    made = functions(3, 1, [helper.make_node("f2", ["x"], ["y"], domain="f")])
-    node = helper.make_node("f2", ["x"], ["y"], domain="f")
-    end = convert(server, tmp_path, model([node], functions=made, opsets=[("", 17), ("f", 1)]))
-    refused(end, "calls itself")
-
-
 @pytest.mark.parametrize("trips", [BIG, 1 << 20, -5])
 def test_loops_of_any_length(server: Server, tmp_path: Path, trips: int) -> None:
     body = helper.make_graph(
@@ -384,29 +354,6 @@ def test_names_are_printed_safely(server: Server, tmp_path: Path, name: str) -> 
     refused(ends[-1])
     for end in ends:
         assert not {"\0", "\x07", "\x1b", "\x9b", "\u202e"} & set(end.output + end.errors)
-
-
-def test_names_that_are_no_text(server: Server, tmp_path: Path) -> None:
-    made = model(
-        [helper.make_node("Relu", ["xxxx"], ["yyyy"], "yyyy")], inputs=[value("xxxx", [1])], outputs=["yyyy"]
-    )
-    content = made.SerializeToString()
-    refused(convert(server, tmp_path, content.replace(b"yyyy", b"\xff\xfe\xc0\x80")), "not UTF-8")
-    refused(convert(server, tmp_path, content.replace(b"xxxx", b"\xff\xfe\xc0\x80")), "not UTF-8")
-
-
-@pytest.mark.parametrize(
-    "nodes",
-    [
-        [("Add", "x b", "a"), ("Relu", "a", "b"), ("Relu", "b", "y")],
-        [("Add", "x y", "y")],
-        [("Relu", "x", "y"), ("Relu", "x", "y")],
-        [("Relu", "x", "x"), ("Relu", "x", "y")],
-    ],
-)
-def test_cycles_and_values_of_two_sources(server: Server, tmp_path: Path, nodes: list[Any]) -> None:
-    made = [helper.make_node(type, read.split(), written.split()) for type, read, written in nodes]
-    refused(convert(server, tmp_path, model(made)))
 
 
 def test_values_that_are_there_twice(server: Server, tmp_path: Path) -> None:
@@ -490,89 +437,3 @@ def test_external_ranges(server: Server, tmp_path: Path, more: dict[str, Any]) -
 def test_weights_named_as_memory(server: Server, tmp_path: Path, corpus: Path) -> None:
     (path,) = corpus.glob("onnx/**/test_evil_weights.onnx")
     refused(convert(server, tmp_path, path.read_bytes()), "evil_weights")
-
-
-# ------------------------------------------------------------------ fuzzing
-
-
-EXAMPLES = os.environ.get("XDLC_FUZZ_EXAMPLES")
-"""Number of examples; with it, the models of ONNX's node tests are taken, which are made anew in seconds."""
-DATA = Path(onnx.backend.test.__file__).parent / "data"
-
-
-@cache
-def small_models() -> list[Any]:
-    """Return valid models of a few nodes."""
-    if EXAMPLES:
-        from onnx.backend.test.loader import load_model_tests
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return [case.model for case in load_model_tests(kind="node")]
-    paths = sorted(path for kind in ("simple", "pytorch-*") for path in DATA.glob(f"{kind}/*/model.onnx"))
-    return [onnx.load(path) for path in paths if path.stat().st_size < 4096]
-
-
-EXTENTS = st.sampled_from(
-    [0, 1, -1, 2, 3, 7, 1 << 16, (1 << 31) - 1, 1 << 31, 1 << 40, 1 << 62, BIG, -BIG - 1]
-)
-
-
-@st.composite
-def corrupted(draw: Any) -> Any:
-    """Return a small model with changed attributes, shapes, constants or wires."""
-    made = onnx.ModelProto()
-    made.CopyFrom(draw(st.sampled_from(small_models())))
-    for _ in range(draw(st.integers(1, 4))):
-        _corrupt(draw, made)
-    return made
-
-
-def _corrupt(draw: Any, proto: Any) -> None:
-    graph = proto.graph
-    what = draw(st.sampled_from(["attribute", "shape", "known", "wire", "type", "opset"]))
-    node = draw(st.sampled_from(list(graph.node)))
-    if what == "attribute" and node.attribute:
-        attribute = draw(st.sampled_from(list(node.attribute)))
-        if attribute.type == onnx.AttributeProto.INT:
-            attribute.i = draw(EXTENTS)
-        elif attribute.type == onnx.AttributeProto.INTS:
-            attribute.ints[:] = draw(st.lists(EXTENTS, max_size=6))
-        elif attribute.type == onnx.AttributeProto.FLOAT:
-            attribute.f = draw(st.floats(width=32))
-        elif attribute.type == onnx.AttributeProto.STRING:
-            attribute.s = draw(st.binary(max_size=8))
-    elif what == "shape" and graph.input:
-        entry = draw(st.sampled_from(list(graph.input)))
-        extents = draw(st.lists(EXTENTS, max_size=6))
-        entry.type.tensor_type.shape.CopyFrom(value("x", extents).type.tensor_type.shape)
-    elif what == "known" and graph.input:
-        entry = draw(st.sampled_from(list(graph.input)))
-        kind = entry.type.tensor_type.elem_type
-        dims = [dim.dim_value for dim in entry.type.tensor_type.shape.dim]
-        if kind in (TensorProto.INT64, TensorProto.INT32, TensorProto.FLOAT) and 0 < len(dims) < 3:
-            size = min(max(int(np.prod(np.clip(dims, 0, 9))), 0), 99)
-            dtype = helper.tensor_dtype_to_np_dtype(kind)
-            data = np.resize(np.asarray(draw(st.lists(EXTENTS, min_size=1, max_size=4)), np.float64), size)
-            limits = np.iinfo(dtype) if kind != TensorProto.FLOAT else None
-            data = data if limits is None else np.clip(data, limits.min, limits.max)
-            with np.errstate(all="ignore"):
-                graph.initializer.append(numpy_helper.from_array(data.astype(dtype), entry.name))
-    elif what == "wire" and node.input:
-        index = draw(st.integers(0, len(node.input) - 1))
-        node.input[index] = draw(st.sampled_from(["", *(entry.name for entry in graph.input)]))
-    elif what == "type" and graph.input:
-        draw(st.sampled_from(list(graph.input))).type.tensor_type.elem_type = draw(st.integers(0, 30))
-    elif what == "opset" and proto.opset_import:
-        proto.opset_import[0].version = draw(st.integers(1, 26))
-
-
-@settings(
-    max_examples=int(EXAMPLES or 50),
-    deadline=None,
-    derandomize=not EXAMPLES,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-@given(made=corrupted())
-def test_corrupted_models(server: Server, tmp_path: Path, made: Any) -> None:
-    convert(server, tmp_path, made)

@@ -11,13 +11,11 @@ import numpy as np
 from tests.converter.tflite.flexbuffer_writer import flexbuffer
 from tests.converter.tflite.models import TinyModel
 from xdlc.container.flatbuffer_encode import encode
-from xdlc.converter.tflite.file import NAMES, options_of
+from xdlc.converter.tflite.file import NAMES
 from xdlc.schema._generated import tflite as schema
 
 BIG = (1 << 31) - 1
 SHAPES = ((), (0,), (1,), (3,), (2, 3), (1, 4, 4, 2), (1, 2, 2, 2, 2, 2, 2, 2))
-TYPES = (0, 2, 3, 5, 6, 8, 13, 14, 99)
-"""Numbers of tensor types: float, int, text, bool, complex, resource, variant, and one that nothing is."""
 
 
 def small() -> Any:
@@ -329,53 +327,3 @@ def _changed(changes: Iterable[tuple[str, Callable[[Any], object]]]) -> Iterator
         root = small()
         change(root)
         yield name, bytes(encode(root))
-
-
-def misfits(type: str, generator: np.random.Generator) -> bytes:
-    """Return a file of an operator with random inputs, outputs and options."""
-    model = TinyModel()
-    ends = []
-    for name in ("x", "y", "z", "k", "p", "q"):
-        shape = SHAPES[generator.integers(len(SHAPES))]
-        kind = (0, 0, 0, 2, 2, *TYPES)[generator.integers(len(TYPES) + 5)]
-        is_known = kind in (0, 2) and generator.random() < 0.4
-        data = generator.integers(-3, 5, shape) if is_known else None
-        number = model.tensor(name, shape, np.float32 if kind == 0 else np.int32, data)
-        model.graph.tensors[number].type = kind
-        ends.append(number)
-        if kind in (3, 9) and generator.random() < 0.5:
-            model.graph.tensors[number].quantization = schema.QuantizationParameters(
-                scale=[0.5], zero_point=[3]
-            )
-    inputs = [int(index) for index in generator.choice([*ends[:5], -1], generator.integers(0, 6))]
-    outputs = [ends[5]] * int(generator.integers(0, 3) > 0)
-    table = options_of(type)
-    fields = getattr(table, "FIELDS", ())
-    values: tuple[int, ...] = (0, 1, 1, 2, -1)
-    options: dict[str, Any] = {
-        field.name: int(generator.choice(values))
-        for field in fields
-        if field.kind in ("int", "long", "byte", "bool")
-    }
-    options |= {
-        field.name: [int(each) for each in generator.choice(values, generator.integers(0, 5))]
-        for field in fields
-        if field.kind == "vector" and field.element in ("int", "long", "bool")
-    }
-    model.op(type, inputs, outputs, **options)
-    model.graph.inputs = [index for index in ends[:5] if not model.graph.tensors[index].buffer]
-    model.graph.outputs = outputs
-    return bytes(encode(model.build()))
-
-
-def mutated(data: bytes, generator: np.random.Generator) -> bytes:
-    """Return a file with some bytes or words changed."""
-    content = bytearray(data)
-    for _ in range(generator.integers(1, 6)):
-        place = int(generator.integers(8, len(content) - 4))
-        if generator.random() < 0.5:
-            content[place] = int(generator.integers(256))
-        else:
-            word = generator.choice([0, 1, 4, 127, 255, 65535, BIG, BIG + 1, len(data), len(data) + 4])
-            content[place // 4 * 4 : place // 4 * 4 + 4] = struct.pack("<I", int(word))
-    return bytes(content)

@@ -1,7 +1,5 @@
 """Bundles from folders of checkpoints."""
 
-from __future__ import annotations
-
 import json
 import threading
 from pathlib import Path
@@ -19,10 +17,13 @@ from xdlc.container import load
 from xdlc.errors import UsageError
 from xdlc.ir import BlockScaleOffset, BlockwiseExpansion, ScaleOffset, Tensor
 from xdlc.ir.dtype import SFIXED4
+from xdlc.ir.files import kept_apart
 from xdlc.llm import building, sources
+from xdlc.llm.building import Progress
 from xdlc.llm.bundle import Bundle, read_bundle
 from xdlc.llm.decoder import read_decoder
 from xdlc.llm.forms import FORMS
+from xdlc.llm.genai import CONFIG
 from xdlc.llm.layout import MASK, Length, graphs_of
 from xdlc.llm.network import MASKED
 from xdlc.llm.readme import weight_bytes
@@ -289,3 +290,19 @@ def test_context_binaries_are_verified_and_run(tmp_path: Path, family: str, weig
     assert len(bundle.facts.checks) == 2
     assert bundle.targets["sm8650"].is_shared
     assert tokens_of(bundle, "genie") == tokens_of(bundle, "htp") == tokens_of(bundle)
+
+
+def test_the_state_of_a_build_is_read_and_replaced_in_one_call(tmp_path: Path) -> None:
+    with kept_apart(()):
+        for _ in range(2):
+            Progress(tmp_path, "same").note(tmp_path / "soc" / "a.bin", "checked")
+        assert Progress(tmp_path, "same").checks == ("checked",)
+
+
+def test_another_build_removes_the_files_of_a_bundle_alone(tmp_path: Path) -> None:
+    for place in ("soc", "model"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / CONFIG).write_text("{}")
+    (tmp_path / "soc" / "decoder_1_of_1.bin").write_bytes(b"")
+    Progress(tmp_path, "new")
+    assert [path.parent.name for path in tmp_path.glob("*/*")] == ["model"]

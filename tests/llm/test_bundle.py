@@ -1,7 +1,5 @@
 """Bundles: written, read again, and refused when they are damaged."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +11,7 @@ from tests.support.bundles import CONTEXT, facts_of, parts_with_graphs, small_bu
 from xdlc.errors import XdlcError, each_problem
 from xdlc.ir import raw_data
 from xdlc.llm.bundle import CONFIG, EXTENSIONS, FACTS, FORM, TOKENIZER, genie_config, read_bundle
-from xdlc.llm.rope import Rope
+from xdlc.llm.decoder import Rope
 
 LLAMA3 = {
     "rope_type": "llama3",

@@ -1,7 +1,5 @@
 """Encoders of texts in the vendor's runtime, beside the host."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +9,7 @@ from click.testing import CliRunner
 
 import xdlc
 from tests.support.bundles import tokenizer_json
+from tests.support.commands import invoke
 from tests.support.htp_models import needs_htp
 from xdlc.cli.tools import llm
 from xdlc.errors import ConstraintError, UsageError, XdlcError, each_problem
@@ -120,8 +119,7 @@ def test_the_runtime_computes_the_embedding_of_the_host(
     folder = tmp_path / "bundle"
     encoder.save(tmp_path / "encoder.dlc")
     words = ["encoder", str(tmp_path / "encoder.dlc"), "-o", str(folder), "--tokenizer", str(tokenizer)]
-    result = CliRunner().invoke(llm.main, words)
-    assert result.exit_code == 0, result.output
+    invoke(llm.main, *words)
     host, runtime = np.array(embedding(folder, TEXT)), np.array(embedding(folder, TEXT, soc="sm8650"))
     assert host.shape == (SIZE,)
     assert host @ runtime / np.linalg.norm(host) / np.linalg.norm(runtime) > 0.9999

@@ -1,7 +1,5 @@
 """Bundles from files of decoders that users exported."""
 
-from __future__ import annotations
-
 import json
 import runpy
 from dataclasses import replace

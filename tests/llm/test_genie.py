@@ -1,7 +1,5 @@
 """The vendor's runtime of language models, beside our own loop."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

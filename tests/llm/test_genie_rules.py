@@ -1,7 +1,5 @@
 """Rules of the vendor's runtime: a fault of each kind is refused at its tensor."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

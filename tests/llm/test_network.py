@@ -1,7 +1,5 @@
 """Networks of decoders: their graphs among themselves, and against transformers."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

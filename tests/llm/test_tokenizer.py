@@ -1,7 +1,5 @@
 """Tokenizers and chat templates in their child process."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

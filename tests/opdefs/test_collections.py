@@ -6,7 +6,8 @@ import pytest
 
 from xdlc.errors import ModelError, ProblemList
 from xdlc.ir import dtype as dt
-from xdlc.opdefs import Collection, OpDef, SupplementOp, SupplementTable, TensorDef, merge
+from xdlc.opdefs.collections import merge
+from xdlc.opdefs.model import Collection, OpDef, SupplementOp, SupplementTable, TensorDef
 
 
 def op(name):

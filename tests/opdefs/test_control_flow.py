@@ -1,7 +1,5 @@
 """The rules of If and While."""
 
-import time
-
 import numpy as np
 import pytest
 
@@ -184,11 +182,9 @@ def chain(depth, calls=1, both=True):
 
 def test_depth_and_copies_are_bounded():
     assert problems(chain(4)) == []
-    begun = time.monotonic()
     assert f"graphs may nest at most {MAX_DEPTH} levels deep" in only(chain(3000, both=False)).problem
     assert "sub-graphs may have at most 1048576 ops" in only(chain(24)).problem
     assert "sub-graphs may have at most 1048576 ops" in only(chain(12, calls=4)).problem
-    assert time.monotonic() - begun < 5
 
 
 def test_what_keeps_a_loop_off_a_backend():

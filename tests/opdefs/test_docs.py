@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from xdlc import opdefs
 from xdlc.ir import dtype as dt
-from xdlc.opdefs import OpDef, backends
+from xdlc.opdefs import backends
+from xdlc.opdefs.backend_view import resolve
 from xdlc.opdefs.constraint_check import SUBJECTS
 from xdlc.opdefs.constraint_parser import parse
+from xdlc.opdefs.model import OpDef
 from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.opdefs.shape_text import infer
-from xdlc.opdefs.xml_reader import values_of
+from xdlc.opdefs.xml_reader import parse_collection, values_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "opdef-xml.md"
 
@@ -27,14 +28,14 @@ def page():
 @pytest.fixture(scope="module")
 def example(page):
     text = page.split("```xml\n")[1].split("```")[0]
-    return opdefs.parse_collection(text.encode(), "page")
+    return parse_collection(text.encode(), "page")
 
 
 def test_the_example_is_valid_and_says_its_shape(example):
     (op,) = example.opdefs
     assert isinstance(op, OpDef)
     for backend in op.backends:
-        opdefs.resolve(op, example, backend)
+        resolve(op, example, backend)
     view = OpView("MyPackage", "Blend", "b", (TensorSpec((1, 4, 5, 3), dt.FLOAT32),), (), {})
     assert infer(op, view)[0].shape == (1, 8, 10, 3)
 

@@ -1,12 +1,13 @@
 """What breaks no rule but is good to know is told with its line."""
 
 from tests.opdefs.user_configs import BLEND
-from xdlc import opdefs
+from xdlc.opdefs.lint import notices
+from xdlc.opdefs.xml_reader import collection_lines, parse_collection
 
 
 def told(text):
     data = text.encode()
-    return opdefs.notices(opdefs.parse_collection(data, "f.xml"), opdefs.collection_lines(data, "f.xml"))
+    return notices(parse_collection(data, "f.xml"), collection_lines(data, "f.xml"))
 
 
 def line(text, at):
@@ -47,5 +48,5 @@ def test_an_extent_of_an_output_that_only_names_a_tensor():
 
 
 def test_without_lines_the_op_is_named():
-    found = opdefs.notices(opdefs.parse_collection(BLEND.encode(), "f.xml"))
+    found = notices(parse_collection(BLEND.encode(), "f.xml"))
     assert found[0].startswith("op 'Blend': input 'rest' is Repeated")

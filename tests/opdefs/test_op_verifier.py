@@ -5,15 +5,26 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.opdefs.user_configs import BLEND
 from xdlc import ir
 from xdlc.ir import dtype as dt
 from xdlc.ir.graph import Op
 from xdlc.ir.tensor import Scalar, Tensor, b8, f32, i32, static, string, u32, u32s
-from xdlc.opdefs import Constraint, OpDef, ParamDef, TensorDef, notices, verify_udos
 from xdlc.opdefs.constraint_eval import MAX_STEPS, EvalBudget, spend
-from xdlc.opdefs.model import Collection
+from xdlc.opdefs.lint import notices, rule_report
+from xdlc.opdefs.model import (
+    Collection,
+    Constraint,
+    OpDef,
+    ParamDef,
+    SupplementOp,
+    SupplementTable,
+    SupplementTensor,
+    TensorDef,
+)
 from xdlc.opdefs.op_verifier import OpVerifier
-from xdlc.opdefs.verify import UdoVerifier
+from xdlc.opdefs.verify import UdoVerifier, verify_udos
+from xdlc.opdefs.xml_reader import collection_lines, parse_collection
 
 
 def rules(*pairs):
@@ -379,3 +390,91 @@ def test_rules_that_look_at_too_many_numbers_are_told_and_the_rest_is_not_asked(
         f"input 'weight': expected constraints that read {MAX_STEPS} numbers in all, found more"
     ]
     spend(1000)  # outside of rules there is no bound
+
+
+def test_each_constraint_is_told_with_its_line():
+    text = BLEND.replace("&gt; 0", "gain &lt; top").replace("rank = 4<", "of a modest rank<")
+    data = text.encode()
+    report = rule_report(parse_collection(data, "f.xml"), collection_lines(data, "f.xml"))
+    told = {
+        "rank(in[0]) = 4": "input 'in[0]': enforced",
+        "gain &lt; top": "parameter 'gain': documentation only, because 'top' is not a name of the op",
+        "of a modest rank": "input 'in[0]' for HTP: documentation",
+        "shape(in[0])[0] = 1": "input 'in[0]' for HTP: enforced",
+    }
+    assert report == [
+        f"f.xml:{text.count(chr(10), 0, text.index(rule)) + 1}: op 'Blend': {verdict}: "
+        f"{rule.replace('&lt;', '<')}"
+        for rule, verdict in told.items()
+    ]
+    without_lines = rule_report(parse_collection(data, "f.xml"))
+    assert without_lines[0] == "op 'Blend': input 'in[0]': enforced: rank(in[0]) = 4"
+
+
+BASE = definition([("Shape", "rank <= 2")])
+
+
+def package(backend, *rules, only_default=False):
+    """Return Mix for CPU and another backend with rules of its own."""
+    axis = replace(BASE.params["axis"], default="0")
+    opdef = replace(BASE, backends=("CPU", backend), params={**BASE.params, "axis": axis})
+    x = SupplementTensor("x", (), tuple(rules))
+    params = {"axis": SupplementTensor("axis", (), only_default=True)} if only_default else {}
+    row = SupplementOp("Mix", {"x": x}, {}, params)
+    tables = (SupplementTable(backend, frozenset(), {"Mix": (row,)}),)
+    return opdef, Collection("Pkg", "", "1.0", (opdef,), tables)
+
+
+NARROW, WIDE = Constraint("0", "Shape", "rank == 1"), Constraint("0", "Shape", "rank >= 1")
+
+
+@pytest.mark.parametrize(
+    ("rule", "shape", "problems", "notices"),
+    [
+        (NARROW, (2, 3), 0, ["HTP: input 'x': expected rank == 1, found rank is 2"]),
+        (WIDE, (2, 3), 0, []),
+        (
+            Constraint("7", "Shape", "size == 5"),
+            (2, 3),
+            0,
+            ["HTP: input 'x': expected size == 5, found size is 6"],
+        ),
+        (Constraint("0", "", "a matter of taste"), (2, 3), 0, []),
+    ],
+)
+def test_a_backend_that_refuses_is_a_notice(rule, shape, problems, notices):
+    opdef, held = package("HTP", rule)
+    verifier = UdoVerifier(opdef, held)
+    assert len(list(verifier.problems(op(shape)))) == problems
+    assert list(verifier.notices(op(shape))) == [
+        f"op 'node' (Mix of Pkg) is not for {text}" for text in notices
+    ]
+
+
+def test_what_no_backend_takes_is_an_error():
+    opdef, collection = package("HTP", Constraint("0", "Shape", "rank == 3"))
+    base = replace(opdef, inputs=(replace(opdef.inputs[0], constraints=(NARROW,)), *opdef.inputs[1:]))
+    graph = ir.Graph("main")
+    graph.append(op())
+    problems = verify_udos(ir.Model({"main": graph}), [base], {"Pkg": collection})
+    assert [str(problem.problem) for problem in problems] == [
+        "input 'x': expected rank == 1 (for CPU), found rank is 2 (constraint '0')",
+        "input 'x': expected rank == 3 (for HTP), found rank is 2 (constraint '0')",
+    ]
+    assert list(UdoVerifier(base, collection).notices(op())) == []
+
+
+def test_a_backend_that_takes_the_default_alone():
+    opdef, held = package("HTP", only_default=True)
+    verifier = UdoVerifier(opdef, held)
+    assert list(verifier.notices(op(axis=i32(0)))) == []
+    (notice,) = verifier.notices(op(axis=i32(1)))
+    assert notice.endswith("is not for HTP: parameter 'axis': expected only its default 0, found 1")
+
+
+def test_without_constraints_of_backends_those_of_the_definition_count():
+    for verifier in (UdoVerifier(*package("HTP")), UdoVerifier(BASE)):
+        assert list(verifier.problems(op())) == []
+        assert list(verifier.notices(op())) == []
+        (problem, *_) = verifier.problems(op((1, 2, 3)))
+        assert problem.rule == "rank <= 2" or problem.rule == "shape"

@@ -1,7 +1,5 @@
 """Custom ops as shape functions and kernels see them."""
 
-from __future__ import annotations
-
 from tests.support.custom_ops import custom, param, place
 from xdlc import ir
 from xdlc.ir import Graph, Tensor, make_op

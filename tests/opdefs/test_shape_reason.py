@@ -3,7 +3,7 @@
 import pytest
 
 from xdlc.ir import dtype as dt
-from xdlc.opdefs import OpDef, ParamDef, TensorDef
+from xdlc.opdefs.model import OpDef, ParamDef, TensorDef
 from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.opdefs.shape_text import why_unknown
 

@@ -5,7 +5,7 @@ import pytest
 
 from xdlc.errors import ConstraintError
 from xdlc.ir import dtype as dt
-from xdlc.opdefs import Constraint, OpDef, ParamDef, TensorDef
+from xdlc.opdefs.model import Constraint, OpDef, ParamDef, TensorDef
 from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.opdefs.shape_text import infer
 

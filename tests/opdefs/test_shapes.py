@@ -5,6 +5,7 @@ import pytest
 
 import xdlc
 from tests.support.running import run
+from tests.support.single_ops import op_graph
 from xdlc.errors import ConstraintError
 from xdlc.ir import Graph, Model, Tensor, b8, i32, make_op, static, u32
 from xdlc.ir.dtype import FLOAT32, UINT32
@@ -12,14 +13,11 @@ from xdlc.opdefs.shapes import ShapeError, infer, verify_shapes
 
 
 def graph(type, output, weight=None, **params):
-    built = Graph("g")
-    x = built.add_input(Tensor("x", (1, 8, 8, 4), FLOAT32))
+    x = Tensor("x", (1, 8, 8, 4), FLOAT32)
     inputs = [x] if weight is None else [x, static("w", np.ones(weight, np.float32))]
     values = {key: static("", np.asarray(value, np.uint32)) for key, value in params.items()}
     y = Tensor("y", output, FLOAT32)
-    built.append(make_op(built, type, inputs, [y], values))
-    built.add_output(y)
-    return built
+    return op_graph(type, inputs, [y], values)
 
 
 WINDOW = {"stride": [2, 2], "pad_amount": [[1, 1], [1, 1]]}

@@ -6,8 +6,8 @@ import pytest
 
 from xdlc.ir import Graph, Tensor, f32, make_op, u32
 from xdlc.ir.dtype import FLOAT32
-from xdlc.opdefs import elementwise_enums, find
-from xdlc.opdefs.loader import all_types
+from xdlc.opdefs import elementwise_enums
+from xdlc.opdefs.loader import all_types, find
 from xdlc.opdefs.traits import _tables, decoded, operation_name, result_range, traits, value_sources
 
 

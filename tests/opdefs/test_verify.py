@@ -6,8 +6,7 @@ import pytest
 from xdlc import ir
 from xdlc.errors import UsageError
 from xdlc.ir import dtype as dt
-from xdlc.opdefs import verify_graph
-from xdlc.opdefs.verify import verify_arity
+from xdlc.opdefs.verify import verify_arity, verify_graph
 
 
 def build(text):
@@ -56,22 +55,13 @@ def test_a_plain_convolution_passes(backend):
             [("stride=uint32[2] = [1, 1]", "stride=int32[2] = [1, 1]")],
             "expected data type uint32, found int32",
         ),
-        (
-            [("stride=uint32[2] = [1, 1]", "stride=uint32 1")],
-            "'stride': expected a tensor of rank 1",
-        ),
+        ([("stride=uint32[2] = [1, 1]", "stride=uint32 1")], "'stride': expected a tensor of rank 1"),
         ([("stride=uint32[2] = [1, 1]", "stride=uint32[3] = [1, 1, 1]")], "expected dimension 2 on axis 0"),
-        (
-            [("stride=uint32[2] = [1, 1]", "stride=uint32[1,2] = [1, 1]")],
-            "found a tensor of rank 2",
-        ),
+        ([("stride=uint32[2] = [1, 1]", "stride=uint32[1,2] = [1, 1]")], "found a tensor of rank 2"),
         ([("stride=uint32[2] = [1, 1]", "stride=uint32[2] = [0, 1]")], "expected > 0, found value is [0, 1]"),
         ([("stride=uint32[2] = [1, 1]", "stride=uint32[2]")], "'stride': expected static data, found none"),
         ([("[1,8,8,3]", "[8,8,3]")], "in[0] 'x': expected rank 4, found rank 3 [8, 8, 3]"),
-        (
-            [("float32[4] =", "float32[5] =")],
-            "dimension 4 (channel_out, as in 'in[1]') on axis 0",
-        ),
+        ([("float32[4] =", "float32[5] =")], "dimension 4 (channel_out, as in 'in[1]') on axis 0"),
         ([("-> %y float32[1,8,8,4]", "-> %y float32[1,4,8,8]")], "out[0] 'y': expected dimension 4"),
     ],
 )
@@ -120,33 +110,21 @@ BAD = {
     ),
     "too many outputs": ("r = Relu(%x) -> %y float32[2,3], %z float32[2,3]", "outputs: expected at most 1"),
     "no output": ("r = Relu(%x)", "output 'out[0]': expected a tensor, found nothing"),
-    "broadcast": (
-        "a = ElementWiseAdd(%x, %i4) -> %y float32[2,3]",
-        "[2, 3] and [4] do not broadcast",
-    ),
+    "broadcast": ("a = ElementWiseAdd(%x, %i4) -> %y float32[2,3]", "[2, 3] and [4] do not broadcast"),
     "broadcast to a scalar": (
         "a = ElementWiseAdd(%x, %i4) -> %y float32[]",
         "[2, 3] and [4] do not broadcast",
     ),
-    "broadcast result": (
-        "a = ElementWiseAdd(%x, %v) -> %y float32[3]",
-        "broadcast(in[0], in[1]) is [2, 3]",
-    ),
+    "broadcast result": ("a = ElementWiseAdd(%x, %v) -> %y float32[3]", "broadcast(in[0], in[1]) is [2, 3]"),
     "shape": ("r = Relu(%x) -> %y float32[3,2]", "found shape is [3, 2] and in[0] is [2, 3]"),
     "size": ("r = Reshape(%x) -> %y float32[3,3]", "found size is 9 and in[0] is 6"),
-    "data type": (
-        "r = Reshape(%x) -> %y float16[3,2]",
-        "found datatype is float16 and in[0] is float32",
-    ),
+    "data type": ("r = Reshape(%x) -> %y float16[3,2]", "found datatype is float16 and in[0] is float32"),
     "kind of data type": ("r = Relu(%x) -> %y int32[2,3]", "found datatype is int32 and in[0] is float32"),
     "listed data types": (
         "s = Shape(%x) -> %y float32[2]",
         "out[0] 'y': expected data type uint32, found float32",
     ),
-    "enumeration": (
-        "n = ElementWiseNeuron(%x) {operation=uint32 9} -> %y float32[2,3]",
-        "TANH 8, found 9",
-    ),
+    "enumeration": ("n = ElementWiseNeuron(%x) {operation=uint32 9} -> %y float32[2,3]", "TANH 8, found 9"),
     "scalar": (
         "s = Softmax(%x) {axis=uint32[1] = [1]} -> %y float32[2,3]",
         "expected a scalar, found a tensor",

@@ -22,7 +22,7 @@ COMMANDS = {
     module.name: importlib.import_module(f"xdlc.cli.tools.{module.name}").main
     for module in pkgutil.iter_modules(tools.__path__)
 }
-NOT_OF_OPTIONS = {"compiler.py", "advice.py"}
+NOT_OF_OPTIONS = {"c_kernel.py", "advice.py"}
 """Modules that write command lines."""
 OTHER_PROGRAMS = {"--upgrade", "--force-reinstall", "--version"}
 STORED = {"--random"}

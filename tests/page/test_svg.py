@@ -8,12 +8,8 @@ from typing import Any
 
 import pytest
 
-from xdlc.page.pictures.costs import costs
-from xdlc.page.pictures.network import MOST_OPS, network
-from xdlc.page.pictures.partition import Run, partition
-from xdlc.page.pictures.pipeline import pipeline
-from xdlc.page.pictures.rounding import rounding
-from xdlc.page.pictures.verdicts import verdicts
+from scripts.pictures import rounding
+from xdlc.page.pictures import MOST_OPS, Run, costs, network, partition, pipeline, verdicts
 
 ROOT = Path(__file__).parent.parent.parent
 HOSTILE = '</text><script>alert(1)</script>&"\x1b'

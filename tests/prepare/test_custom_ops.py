@@ -1,7 +1,5 @@
 """Users' operations in prepared models stay on the CPU, and messages say so."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

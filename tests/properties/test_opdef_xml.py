@@ -6,9 +6,13 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from xdlc import opdefs
 from xdlc.ir.dtype import BY_NAME, FLOAT32, UFIXED8, UNDEFINED
-from xdlc.opdefs import (
+from xdlc.opdefs.constraint_check import check
+from xdlc.opdefs.constraint_eval import UnknownError, evaluate
+from xdlc.opdefs.constraint_parser import NotAnExpressionError, parse
+from xdlc.opdefs.constraint_scope import OpScope
+from xdlc.opdefs.defaults import parse_default
+from xdlc.opdefs.model import (
     Collection,
     Constraint,
     DescriptionPart,
@@ -20,14 +24,11 @@ from xdlc.opdefs import (
     SupplementTensor,
     TensorDef,
 )
-from xdlc.opdefs.constraint_check import check
-from xdlc.opdefs.constraint_eval import UnknownError, evaluate
-from xdlc.opdefs.constraint_parser import NotAnExpressionError, parse
-from xdlc.opdefs.constraint_scope import OpScope
 from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.opdefs.supplements import tensors_of
 from xdlc.opdefs.xml_elements import collection as built
 from xdlc.opdefs.xml_reader import values_of
+from xdlc.opdefs.xml_writer import write_collection
 
 CHARS = st.characters(exclude_categories=("Cs", "Cc", "Cn"), include_characters="\n\t")
 TEXT = st.text(CHARS, max_size=12).map(str.strip)
@@ -106,7 +107,7 @@ def test_reading_gives_what_was_written(collection):
 
     from lxml import etree
 
-    data = opdefs.write_collection(collection).encode()
+    data = write_collection(collection).encode()
     assert built(ElementTree.fromstring(data)) == collection
     assert built(etree.fromstring(data)) == collection
 
@@ -184,5 +185,5 @@ VIEW = OpView(
 @settings(max_examples=200, deadline=None)
 @given(st.text("[](){},-+.e019 aB\n", max_size=40))
 def test_any_text_is_a_default_of_some_kind(text):
-    value = opdefs.parse_default(text)
+    value = parse_default(text)
     assert isinstance(value, int | float | str | list)

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import xdlc
 from tests.support.differences import differences
-from xdlc import opdefs
+from xdlc.opdefs.verify import verify_graph
 
 GRAPHS, STEPS = 60, 12
 
@@ -171,7 +171,7 @@ def test_random_graph(models, seed):
     expected = dict(zip([o.name for o in session.get_outputs()], session.run(None, feeds), strict=True))
 
     model = xdlc.convert(path)
-    assert opdefs.verify_graph(model.main) == []
+    assert verify_graph(model.main) == []
     target = path.with_suffix(".dlc")
     model.save(target)
     loaded = xdlc.load(target)

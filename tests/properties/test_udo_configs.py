@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from xdlc import opdefs
 from xdlc.ir.dtype import (
     BOOL8,
     FLOAT16,
@@ -24,7 +23,8 @@ from xdlc.ir.dtype import (
     UINT32,
     DType,
 )
-from xdlc.opdefs import (
+from xdlc.opdefs.backends import NAMES
+from xdlc.opdefs.model import (
     Collection,
     Constraint,
     DescriptionPart,
@@ -36,7 +36,8 @@ from xdlc.opdefs import (
     SupplementTensor,
     TensorDef,
 )
-from xdlc.opdefs.backends import NAMES
+from xdlc.opdefs.xml_reader import parse_collection
+from xdlc.opdefs.xml_writer import write_collection
 from xdlc.udo.config import read, write_json
 from xdlc.udo.config.defaults import differences
 
@@ -148,7 +149,7 @@ class Definitions:
 
 def packaged(collection: Collection) -> Collection:
     """Return a collection as it reads: written as XML and read again."""
-    return opdefs.parse_collection(opdefs.write_collection(collection).encode(), "c.xml")
+    return parse_collection(write_collection(collection).encode(), "c.xml")
 
 
 def without_defaults(collection: Collection) -> Collection:

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import settings
 
 from tests.quant.udo_models import KERNELS
-from xdlc.ir import Graph, Model, Tensor, b8, make_op, static, u32
+from xdlc.ir import Graph, Model, Tensor, b8, make_op, static, u32, u32s
 from xdlc.ir.dtype import FLOAT32
 from xdlc.quant import quantize
 from xdlc.quant.calibration.calibrate import calibrated
@@ -14,6 +14,12 @@ from xdlc.quant.samples import Samples
 
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+
+def window(*, stride=1, pad=0, axes=2):
+    """Return the parameters of a window: its stride and padding on all sides."""
+    sides = {"stride": [stride] * axes, "dilation": [1] * axes, "pad_amount": [[pad, pad]] * axes}
+    return {name: u32s(values) for name, values in sides.items()}
 
 
 class Net:
@@ -44,9 +50,7 @@ class Net:
             inputs,
             (*x.shape[:-1], cout),
             name,
-            stride=static("s", np.ones(2, np.uint32)),
-            dilation=static("d", np.ones(2, np.uint32)),
-            pad_amount=static("p", np.full((2, 2), pad, np.uint32)),
+            **window(pad=pad),
             group=u32(1),
         )
 
@@ -61,8 +65,8 @@ class Net:
         return self.op("Concat", tensors, shape, name, axis=u32(len(shape) - 1))
 
     def mean(self, x, name):
-        axes = static("axes", np.uint32([1, 2]))
-        return self.op("ReduceMean", [x], (x.shape[0], x.shape[3]), name, axes=axes, keep_dims=b8(False))
+        shape = (x.shape[0], x.shape[3])
+        return self.op("ReduceMean", [x], shape, name, axes=u32s([1, 2]), keep_dims=b8(False))
 
     def reshape(self, x, shape, name):
         return self.op("Reshape", [x], shape, name)
@@ -78,6 +82,15 @@ class Net:
     def samples(self, count, seed=1, scale=1.0):
         rng = np.random.default_rng(seed)
         return [{"x": (rng.standard_normal(self.x.shape) * scale).astype(np.float32)} for _ in range(count)]
+
+
+def one_bias(net):
+    """Return two convolutions in a row that read one bias, "first_b"."""
+    n = net(1, 8, 8, 4)
+    first = n.conv(n.x, 4, "first", kernel=1)
+    second = n.conv(first, 4, "y", kernel=1)
+    n.graph.set_inputs(second.producer, [*second.producer.inputs[:2], first.producer.inputs[2]])
+    return n, n.done(second)
 
 
 def decided_plan(model, samples, *, precision=None, **options):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.quant.conftest import Net
+from tests.quant.conftest import Net, window
 from xdlc.ir import static, u32
 
 RELU, SIGMOID = 4, 6
@@ -28,9 +28,8 @@ class Head(Net):
         name, cin = self.name("layer"), x.shape[-1]
         weights = self.weights(f"{name}_w", 1, 1, cin, channels, scale=size / np.sqrt(cin))
         biases = static(f"{name}_b", np.full(channels, bias, np.float32))
-        pair = np.ones(2, np.uint32)
-        params = {"stride": static("s", pair), "dilation": static("d", pair), "group": u32(1)}
-        return self.op("Conv2d", [x, weights, biases], (*x.shape[:-1], channels), name, **params)
+        shape = (*x.shape[:-1], channels)
+        return self.op("Conv2d", [x, weights, biases], shape, name, **window(), group=u32(1))
 
     def flat(self, x):
         return self.reshape(x, (1, CELLS, x.shape[-1]), self.name("flat"))
@@ -111,25 +110,12 @@ def yolov8(head):
     bins = head.reshape(head.layer(head.feature, 64, 2.0, 0.0), (1, CELLS, 4, 16), "bins")
     chances = head.op("Softmax", [bins], bins.shape, "chances", axis=u32(3))
     places = static("places", np.arange(16, dtype=np.float32).reshape(1, 1, 16, 1))
-    pair = np.ones(2, np.uint32)
-    params = {"stride": static("s", pair), "dilation": static("d", pair), "group": u32(1)}
-    distances = head.op("Conv2d", [chances, places], (1, CELLS, 4, 1), "expected", **params)
+    shape = (1, CELLS, 4, 1)
+    distances = head.op("Conv2d", [chances, places], shape, "expected", **window(), group=u32(1))
     distances = head.reshape(distances, (1, CELLS, 4), "distances")
     corners = [static(f"centres_{k}", (GRID + 0.5).astype(np.float32)) for k in (0, 1)]
-    low = head.op(
-        "ElementWiseBinary",
-        [corners[0], head.slice(distances, 0, 2)],
-        (1, CELLS, 2),
-        "low",
-        operation=u32(SUBTRACT),
-    )
-    high = head.op(
-        "ElementWiseBinary",
-        [corners[1], head.slice(distances, 2, 4)],
-        (1, CELLS, 2),
-        "high",
-        operation=u32(ADD),
-    )
+    low = head.binary(corners[0], head.slice(distances, 0, 2), SUBTRACT, "low")
+    high = head.binary(corners[1], head.slice(distances, 2, 4), ADD, "high")
     boxes = head.with_constant(head.join(low, high), MULTIPLY, [STRIDE])
     scores = head.sigmoid(head.flat(head.layer(head.feature, CLASSES, 2.0, -1.0)))
     return head.transposed(head.join(boxes, scores))

@@ -6,7 +6,7 @@ from tests.quant.conftest import decided_plan
 from xdlc.ir.quantization import float_data
 from xdlc.quant.algorithms import find_algorithms
 from xdlc.quant.engine import Engine
-from xdlc.runtime import CpuSession
+from xdlc.runtime.cpu import CpuSession
 
 
 def a_net(net):

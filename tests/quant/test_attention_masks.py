@@ -8,6 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import xdlc
+from tests.support import accuracy
 from tests.support.htp_models import needs_htp
 from tests.support.running import run_htp
 from xdlc.errors import ModelError
@@ -200,7 +201,7 @@ def sqnr(model, value, lengths, seen=(7, 10, 12, 5), **options):
     samples = list(feeds(model, value, seen))
     quantized = xdlc.quantize(model, samples, notify=notes.append, **options)
     real, rounded = results(model, value, lengths), results(quantized, value, lengths)
-    return 10 * np.log10((real**2).sum() / ((rounded - real) ** 2).sum()), notes
+    return accuracy.sqnr(real, rounded), notes
 
 
 @pytest.mark.parametrize("bits", [8, 16])

@@ -177,13 +177,3 @@ def test_boxes_and_scores_of_one_output_are_judged_apart(net):
     parts = parts_of_outputs(model.main, [{"y": values}], {})
     assert [(part.place.start, part.place.stop) for part in parts] == [(0, 4), (4, 6), (6, 8)]
     assert [part.kind for part in parts] == ["signal", "scores", "scores"]
-
-
-@pytest.mark.parametrize(("count", "most", "kept"), [(5, 8, 5), (9, 8, 5), (100, 8, 7)])
-def test_kept_samples_are_at_equal_distances(count, most, kept):
-    spread = Spread(most, 1 << 20)
-    for number in range(count):
-        spread.add(number, {"x": np.zeros(1, np.float32)})
-    numbers = [sample.number for sample in spread.kept]
-    assert len(numbers) == kept
-    assert len(set(np.diff(numbers))) == 1

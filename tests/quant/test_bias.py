@@ -4,6 +4,7 @@ from functools import reduce
 import numpy as np
 import pytest
 
+from tests.quant.conftest import one_bias
 from xdlc.ir import static, u32
 from xdlc.quant import quantize
 from xdlc.quant.calibration.statistics import ChannelMeans
@@ -84,15 +85,8 @@ def test_fully_connected(net, mean_error):
 
 
 def test_a_bias_that_two_ops_read_stays(net):
-    n = net(1, 8, 8, 4)
-    weight, bias = n.weights("w", 1, 1, 4, 4), n.weights("b", 4)
-    params = {
-        "stride": static("s", np.ones(2, np.uint32)),
-        "pad_amount": static("p", np.zeros((2, 2), np.uint32)),
-    }
-    first = n.op("Conv2d", [n.x, weight, bias], n.x.shape, "first", **params)
-    second = n.op("Conv2d", [first, n.weights("v", 1, 1, 4, 4), bias], n.x.shape, "y", **params)
-    model = n.done(second)
+    n, model = one_bias(net)
+    bias = n.graph.tensors["first_b"]
     stored = quantize(model, list(positive(n, 2))).main
     for op in stored.ops:
         kept = op.inputs[2]

@@ -1,6 +1,6 @@
 import numpy as np
 
-from xdlc.ir import static, u32
+from tests.quant.conftest import one_bias
 from xdlc.quant import quantize
 from xdlc.runtime.cpu import CpuSession
 
@@ -69,12 +69,7 @@ def test_a_graph_without_biases(net, monkeypatch):
 
 
 def test_a_bias_of_two_ops_stays(net):
-    n = net(1, 8, 8, 4)
-    weight, bias = n.weights("w", 1, 1, 4, 4), n.weights("b", 4)
-    params = {"pad_amount": static("p", np.zeros((2, 2), np.uint32)), "group": u32(1)}
-    params["stride"] = static("s", np.ones(2, np.uint32))
-    first = n.op("Conv2d", [n.x, weight, bias], n.x.shape, "first", **params)
-    model = n.done(n.op("Conv2d", [first, n.weights("v", 1, 1, 4, 4), bias], n.x.shape, "y", **params))
+    n, model = one_bias(net)
     samples = n.samples(2)
     plain, same = (quantize(model, samples, algorithms=a) for a in ([], ["bias_correction"]))
     for sample in samples:

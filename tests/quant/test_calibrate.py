@@ -7,8 +7,10 @@ from xdlc.ir import Tensor, make_op, u32
 from xdlc.ir.dtype import FLOAT64
 from xdlc.quant.calibration.calibrate import CHUNK, calibrate
 from xdlc.quant.calibration.statistics import DECAY, VALUES, ModelStatistics, spread
+from xdlc.quant.calibration.worker import Watch
+from xdlc.quant.engine import Engine
 from xdlc.quant.samples import HELD_OUT
-from xdlc.runtime import CpuSession
+from xdlc.runtime.cpu import CpuSession
 
 RELU, ADD, DIVIDE = 4, 0, 2
 
@@ -36,7 +38,7 @@ def activations(model):
 def test_ranges_are_those_of_all_values(net, count):
     n, model = network(net)
     tensors, samples = activations(model), n.samples(count)
-    stats = calibrate(model, tensors, iter(samples)).statistics
+    stats = calibrate(model, Watch(tensors), iter(samples), Engine()).statistics
     for tensor, values in values_of(model, tensors, samples).items():
         lows = [float(array.min()) for array in values]
         assert stats[tensor].seen.low == min(lows)
@@ -53,8 +55,12 @@ def test_held_out_samples_tell_nothing_of_the_rest_and_values_are_given_in_order
     samples, passed = n.samples(HELD_OUT + 2), []
     for sample in samples[HELD_OUT - 1 : HELD_OUT]:
         sample["x"] *= 100.0
-    options = {"outputs": ["mean"], "give": lambda number, values: passed.append((number, values["mean"]))}
-    found = calibrate(model, [n.x], iter(samples), **options, jobs=jobs)
+    watch = Watch([n.x], outputs=["mean"])
+
+    def give(number, values):
+        passed.append((number, values["mean"]))
+
+    found = calibrate(model, watch, iter(samples), Engine(jobs=jobs), give)
     rest = [sample["x"] for number, sample in enumerate(samples) if number != HELD_OUT - 1]
     assert found.rest[n.x].seen.high == max(float(array.max()) for array in rest)
     assert found.rest[n.x].count == HELD_OUT + 1
@@ -69,7 +75,7 @@ def test_means_are_those_of_each_channel(net, monkeypatch):
     monkeypatch.setattr("xdlc.quant.calibration.statistics.CLIPS", 100)  # no sample is an outlier
     n, model = network(net)
     tensors, samples = activations(model), n.samples(CHUNK + 2)
-    means = calibrate(model, [], samples, averaged=tensors).means
+    means = calibrate(model, Watch([], averaged=tensors), samples, Engine()).means
     for tensor, values in values_of(model, tensors, samples).items():
         wanted = np.mean([array.reshape(-1, tensor.shape[-1]).mean(axis=0) for array in values], axis=0)
         np.testing.assert_allclose(means[tensor], wanted, atol=1e-5)
@@ -78,7 +84,7 @@ def test_means_are_those_of_each_channel(net, monkeypatch):
 def test_histograms_count_values_of_every_sample(net):
     n, model = network(net)
     tensors, samples = activations(model), n.samples(CHUNK + 1)
-    found = calibrate(model, tensors, samples, histograms=True).statistics
+    found = calibrate(model, Watch(tensors, histograms=True), samples, Engine()).statistics
     for tensor, values in values_of(model, tensors, samples).items():
         histogram = found[tensor].histogram
         assert histogram.total == len(values) * tensor.size  # all of them: the tensors are small
@@ -91,7 +97,7 @@ def test_histograms_take_a_part_of_large_tensors(net):
     n = net(1, 64, 64, 32)
     conv = n.conv(n.x, 32, "c")
     model, samples = n.done(conv), n.samples(2)
-    stats = calibrate(model, [n.x, conv], samples, histograms=True).statistics
+    stats = calibrate(model, Watch([n.x, conv], histograms=True), samples, Engine()).statistics
     for tensor, values in values_of(model, [n.x, conv], samples).items():
         every = np.concatenate([array.ravel() for array in values])
         assert 0.9 * VALUES < stats[tensor].histogram.total / 2 <= VALUES
@@ -116,7 +122,7 @@ def test_open_extents(net):
     model = n.done(y)
     rng = np.random.default_rng(0)
     samples = [{"x": rng.standard_normal((count, 4, 4, 3)).astype("f")} for count in (1, 3, 2)]
-    found = calibrate(model, [n.x, y], samples, averaged=[y], histograms=True)
+    found = calibrate(model, Watch([n.x, y], averaged=[y], histograms=True), samples, Engine())
     every = np.concatenate([sample["x"].ravel() for sample in samples])
     assert found.statistics[n.x].seen.low == every.min()
     assert found.statistics[y].seen.high == every.max()
@@ -128,7 +134,9 @@ def test_doubles(net):
     double = Tensor("double", (2,), FLOAT64)
     n.graph.append(make_op(n.graph, "Cast", [n.x], [double]))
     model = n.done(n.op("Cast", [double], (2,), "y"))
-    found = calibrate(model, [double], [{"x": np.float32([-1.5, 2.5])}], histograms=True).statistics
+    found = calibrate(
+        model, Watch([double], histograms=True), [{"x": np.float32([-1.5, 2.5])}], Engine()
+    ).statistics
     assert (found[double].seen.low, found[double].seen.high) == (-1.5, 2.5)
     assert found[double].histogram.total == 2
 
@@ -145,7 +153,7 @@ def test_nan_is_found_wherever_it_is(net, shape, averaged):
         bad[place] = 0.0
         samples = [{"x": np.ones(shape, np.float32)}, {"x": bad.reshape(shape)}]
         with pytest.raises(ModelError, match=r"sample 1, tensor 'd'(?s:.*)NaN"):
-            calibrate(model, tensors, samples, averaged=tensors if averaged else [])
+            calibrate(model, Watch(tensors, averaged=tensors if averaged else []), samples, Engine())
 
 
 def test_nothing_but_nan_is_found(net):
@@ -154,14 +162,16 @@ def test_nothing_but_nan_is_found(net):
     tensors, zeros = activations(model), [{"x": np.zeros((1, 5), np.float32)}]
     for averaged in (tensors, []):
         with pytest.raises(ModelError, match=r"sample 0, tensor 'd'(?s:.*)NaN"):
-            calibrate(model, tensors, zeros, averaged=averaged)
+            calibrate(model, Watch(tensors, averaged=averaged), zeros, Engine())
 
 
 def test_the_largest_floats_are_no_nan(net):
     n = net(1, 4, 2)
     model = n.done(n.neuron(n.x, RELU, "y"), n.op("Reshape", [n.x], (1, 8), "z"))
     large = np.float32([[[3e38, -3e38]] * 4])
-    found = calibrate(model, activations(model), [{"x": large}], averaged=activations(model)).statistics
+    found = calibrate(
+        model, Watch(activations(model), averaged=activations(model)), [{"x": large}], Engine()
+    ).statistics
     assert {statistics.seen.high for statistics in found.values()} == {float(np.float32(3e38))}
 
 
@@ -189,11 +199,10 @@ def identical(first, two):
 
 def test_processes_do_not_change_a_bit(net):
     n, model = network(net)
-    tensors, samples, seen = activations(model), n.samples(2 * CHUNK + 3), []
-    options = {"averaged": tensors, "histograms": True}
-    alone = calibrate(model, tensors, iter(samples), **options)
-    identical(alone, calibrate(model, tensors, iter(samples), **options, jobs=2, progress=seen.append))
-    assert seen == list(range(1, len(samples) + 1))
+    tensors, samples = activations(model), n.samples(2 * CHUNK + 3)
+    watch = Watch(tensors, tensors, histograms=True)
+    alone, shared = (calibrate(model, watch, iter(samples), Engine(jobs=jobs)) for jobs in (1, 2))
+    identical(alone, shared)
 
 
 def test_an_error_in_a_process_is_the_same_error(net):
@@ -202,10 +211,10 @@ def test_an_error_in_a_process_is_the_same_error(net):
     samples[CHUNK]["x"][0, 0, 0, 0] = np.nan
     for jobs in (1, 2):
         with pytest.raises(UsageError, match=f"sample {CHUNK}, tensor 'x'(?s:.*)NaN") as caught:
-            calibrate(model, activations(model), samples, jobs=jobs)
+            calibrate(model, Watch(activations(model)), samples, Engine(jobs=jobs))
         assert caught.value.fix
     with pytest.raises(UsageError, match="list of samples is empty"):
-        calibrate(model, activations(model), [], jobs=2)
+        calibrate(model, Watch(activations(model)), [], Engine(jobs=2))
 
 
 def test_a_process_that_dies(net, monkeypatch, tmp_path):
@@ -213,7 +222,7 @@ def test_a_process_that_dies(net, monkeypatch, tmp_path):
     text = "import os, sys\ndef commands(): sys.stderr.write('out of luck'); os._exit(3)"
     monkeypatch.setattr("xdlc.quant.calibration.worker.SERVICE", written(monkeypatch, tmp_path, text))
     with pytest.raises(BackendError, match=r"status 3; it printed 'out of luck'(?s:.*)jobs=1"):
-        calibrate(model, activations(model), n.samples(2), jobs=2)
+        calibrate(model, Watch(activations(model)), n.samples(2), Engine(jobs=2))
 
 
 def test_measured_comes_back_from_its_file(tmp_path):

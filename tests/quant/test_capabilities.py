@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from tests.quant.conftest import window
 from xdlc.errors import ConstraintError, ProblemList, UsageError
 from xdlc.ir import ScaleOffset, b8, f32, static, u32
 from xdlc.ir.dtype import FLOAT32, UFIXED8, UFIXED16
@@ -39,25 +40,10 @@ def attention(net):
             ("sm8250", {name: True}, name, "one scale per tensor")
             for name in ("use_per_channel_quantization", "use_per_row_quantization")
         ),
-        (
-            "sm8250",
-            {"act_bitwidth": 16},
-            "act_bitwidth",
-            "supported: 8-bit activations with",
-        ),
+        ("sm8250", {"act_bitwidth": 16}, "act_bitwidth", "supported: 8-bit activations with"),
         ("sm8250", {"weights_bitwidth": 4}, "weights_bitwidth", "with weights of 8 bits"),
-        (
-            "sm8450",
-            {"act_bitwidth": 16, "weights_bitwidth": 2},
-            "weights_bitwidth",
-            "weights of 8 or 4 bits",
-        ),
-        (
-            "sm8650",
-            {"weights_bitwidth": 2},
-            "weights_bitwidth",
-            "with weights of 8 or 4 or 2",
-        ),
+        ("sm8450", {"act_bitwidth": 16, "weights_bitwidth": 2}, "weights_bitwidth", "weights of 8 or 4 bits"),
+        ("sm8650", {"weights_bitwidth": 2}, "weights_bitwidth", "with weights of 8 or 4 or 2"),
         ("sm8350", {"weights_block_size": 32, "use_lpbq": True}, "weights_block_size", "supported: None"),
         ("sm8650", {"weights_block_size": 32}, "weights_block_size", "use_lpbq=True"),
         ("sm7350", {"float_bitwidth": 16}, "float_bitwidth", "quantized ops only"),
@@ -123,13 +109,8 @@ def test_widths_of_single_ops(net):
 
 def test_operations_without_a_kernel_for_wide_weights(net):
     n = net(1, 4, 4, 4, 3)
-    window = {
-        "stride": static("s", np.ones(3, np.uint32)),
-        "dilation": static("d", np.ones(3, np.uint32)),
-        "pad_amount": static("p", np.zeros((3, 2), np.uint32)),
-    }
-    weight = n.weights("w", 1, 1, 1, 3, 2)
-    model = n.done(n.op("Conv3d", [n.x, weight, n.weights("b", 2)], (1, 4, 4, 4, 2), "y", **window))
+    inputs = [n.x, n.weights("w", 1, 1, 1, 3, 2), n.weights("b", 2)]
+    model = n.done(n.op("Conv3d", inputs, (1, 4, 4, 4, 2), "y", **window(axes=3)))
     options = QuantOptions(target="sm8650", act_bitwidth=16, weights_bitwidth=16)
     with pytest.raises(ConstraintError, match="supported: 8-bit weights for these ops"):
         checked(model, options)
@@ -246,12 +227,7 @@ def test_float_ops(net):
 
 @pytest.mark.parametrize(
     ("target", "kind", "warned"),
-    [
-        (None, "Erf", False),
-        ("sm8550", "Erf", True),
-        ("sm8550", "Relu", False),
-        ("sm7350", "Relu", False),
-    ],
+    [(None, "Erf", False), ("sm8550", "Erf", True), ("sm8550", "Relu", False), ("sm7350", "Relu", False)],
 )
 def test_what_preparing_will_refuse_is_a_warning(net, target, kind, warned):
     n = net(1, 4, 4, 3)

@@ -1,30 +1,28 @@
 import numpy as np
 import pytest
 
-from xdlc.ir import f32, static, u32
+from tests.quant.conftest import window
+from tests.support import accuracy
+from xdlc.ir import f32, static, u32, u32s
 from xdlc.quant import quantize
 from xdlc.quant.equalization_chains import Shift, find_chains, rescale, shift
 from xdlc.runtime.cpu import CpuSession
 
-ONES = {"stride": static("s", np.ones(2, np.uint32)), "dilation": static("d", np.ones(2, np.uint32))}
-
-
-def pads(amount):
-    return static("p", np.full((2, 2), amount, np.uint32))
+NO_PADS = u32s([[0, 0], [0, 0]])
 
 
 def depthwise(n, x, name, bias=True):
     inputs = [x, n.weights(f"{name}_w", 3, 3, 1, x.shape[-1])]
     if bias:
         inputs.append(n.weights(f"{name}_b", x.shape[-1]))
-    return n.op("DepthWiseConv2d", inputs, x.shape, name, pad_amount=pads(1), **ONES)
+    return n.op("DepthWiseConv2d", inputs, x.shape, name, **window(pad=1))
 
 
 def grouped(n, x, cout, groups, name):
     weight = n.weights(f"{name}_w", 1, 1, x.shape[-1] // groups, cout)
     inputs = [x, weight, n.weights(f"{name}_b", cout)]
     shape = (*x.shape[:-1], cout)
-    return n.op("Conv2d", inputs, shape, name, group=u32(groups), pad_amount=pads(0), **ONES)
+    return n.op("Conv2d", inputs, shape, name, group=u32(groups), **window())
 
 
 def sources(graph):
@@ -69,9 +67,9 @@ def test_pools_views_and_fully_connected(net):
     n = net(1, 8, 8, 4)
     x = n.neuron(n.conv(n.x, 16, "a"), 4, "r")
     pair = static("f", np.full(2, 2, np.uint32))
-    x = n.op("PoolMax2d", [x], (1, 4, 4, 16), "m", filter_size=pair, stride=pair, pad_amount=pads(0))
+    x = n.op("PoolMax2d", [x], (1, 4, 4, 16), "m", filter_size=pair, stride=pair, pad_amount=NO_PADS)
     four = static("f4", np.full(2, 4, np.uint32))
-    x = n.op("PoolAvg2d", [x], (1, 1, 1, 16), "p", filter_size=four, stride=four, pad_amount=pads(0))
+    x = n.op("PoolAvg2d", [x], (1, 1, 1, 16), "p", filter_size=four, stride=four, pad_amount=NO_PADS)
     x = n.reshape(x, (1, 16), "flat")
     x = n.op("FullyConnected", [x, n.weights("w", 6, 16), n.weights("b", 6)], (1, 6), "fc")
     x = n.op("FullyConnected", [x, n.weights("v", 3, 6)], (1, 3), "y")
@@ -98,7 +96,7 @@ def test_a_gate_is_scaled_on_one_side(net):
     n = net(1, 4, 4, 4)
     x = n.neuron(n.conv(n.x, 8, "a"), 4, "r")
     four = static("f4", np.full(2, 4, np.uint32))
-    pooled = n.op("PoolAvg2d", [x], (1, 1, 1, 8), "p", filter_size=four, stride=four, pad_amount=pads(0))
+    pooled = n.op("PoolAvg2d", [x], (1, 1, 1, 8), "p", filter_size=four, stride=four, pad_amount=NO_PADS)
     gate = n.neuron(n.conv(pooled, 8, "g", kernel=1), 6, "gate")
     check_equal(n, n.done(n.conv(n.binary(x, gate, 13, "m"), 3, "y")), count=1)
 
@@ -132,7 +130,7 @@ def test_weights_that_two_ops_read_stay(net):
     n = net(1, 4, 4, 4)
     first = n.conv(n.x, 4, "a", kernel=1, bias=False)
     weight = first.producer.inputs[1]
-    second = n.op("Conv2d", [first, weight], first.shape, "y", pad_amount=pads(0), **ONES)
+    second = n.op("Conv2d", [first, weight], first.shape, "y", **window())
     assert not sources(n.done(second).main)
 
 
@@ -152,14 +150,8 @@ def unequal(n, spread):
 
 
 def sqnr(model, samples, **options):
-    rounded = CpuSession(quantize(model, samples, **options).main)
-    real = CpuSession(model.main)
-    signal = noise = 0.0
-    for sample in samples:
-        wanted = real.run(sample)["y"].astype(float)
-        signal += (wanted**2).sum()
-        noise += ((rounded.run(sample)["y"] - wanted) ** 2).sum()
-    return 10 * np.log10(signal / noise)
+    real, rounded = CpuSession(model), CpuSession(quantize(model, samples, **options))
+    return accuracy.sqnr(*([session.run(sample)["y"] for sample in samples] for session in (real, rounded)))
 
 
 @pytest.mark.parametrize("bits", [4, 8])

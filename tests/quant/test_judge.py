@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.quant.conftest import window
 from tests.quant.heads import RELU, SIGMOID
 from xdlc.errors import UsageError
 from xdlc.ir import static, u32
@@ -231,12 +232,10 @@ def test_a_kind_that_is_named_holds_and_one_that_is_not_is_an_error(net):
 def face_detector(net):
     """Logits far negative but for a few cells: background has range and mean."""
     n = net(1, 32, 32, 4)
-    pair = np.ones(2, np.uint32)
-    params = {"stride": static("s", pair), "dilation": static("d", pair)}
 
     def conv(x, weight, bias, name):
         inputs = [x, static(f"{name}_w", np.float32(weight)), static(f"{name}_b", np.float32(bias))]
-        return n.op("Conv2d", inputs, (1, 32, 32, len(bias)), name, **params)
+        return n.op("Conv2d", inputs, (1, 32, 32, len(bias)), name, **window())
 
     features = n.neuron(conv(n.x, n.rng.normal(0, 1, (1, 1, 4, 16)), np.zeros(16), "features"), RELU, "r")
     return n.done(conv(features, -20.0 * np.abs(n.rng.normal(0, 1, (1, 1, 16, 1))), [4.0], "y"))

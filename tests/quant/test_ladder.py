@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 import xdlc
+from tests.support.accuracy import sqnr
 from tests.support.htp_models import needs_htp
 from xdlc.cli.tools import quantize as tool_quantize
 from xdlc.errors import ConstraintError
@@ -51,10 +52,6 @@ def invoke(*words, tool="xdlc-quant"):
     result = CliRunner().invoke(tool_quantize.main, [str(word) for word in words], prog_name=tool)
     assert result.exit_code == 0, result.output
     return result
-
-
-def sqnr(wanted, found):
-    return 10 * np.log10((wanted**2).sum() / ((found - wanted) ** 2).sum())
 
 
 def test_the_default_tries_nothing_and_names_what_a_trial_shows_to_help(net):

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from tests.support.single_ops import op_graph
 from xdlc.ir import Graph, Tensor, b8, make_op, static, u32
 from xdlc.ir.dtype import FLOAT32
 from xdlc.quant.float_types import matmul_to_fully_connected
@@ -79,10 +80,8 @@ def test_every_product_of_a_chain_with_biases_is_turned():
 
 
 def test_an_op_of_a_user_is_no_product_whatever_its_name():
-    graph = Graph("g")
-    x = graph.add_input(Tensor("x", (2, 3), FLOAT32))
+    x = Tensor("x", (2, 3), FLOAT32)
     y = Tensor("y", (2, 3), FLOAT32)
-    graph.append(make_op(graph, "MatMul", [x], [y], name="mm", package="Pkg"))
-    graph.add_output(y)
+    graph = op_graph("MatMul", [x], [y], name="mm", package="Pkg")
     assert matmul_to_fully_connected(graph) == {}
     assert [(op.type, op.package) for op in graph.ops] == [("MatMul", "Pkg")]

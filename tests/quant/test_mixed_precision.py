@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.quant.conftest import decided_plan
+from tests.support import accuracy
 from xdlc.errors import BackendError, UsageError
 from xdlc.ir import static
 from xdlc.ir.dtype import FLOAT32, UFIXED8, UFIXED16
@@ -120,10 +121,8 @@ def weak_spot(net):
 
 
 def sqnr(model, quantized, samples):
-    one, two = CpuSession(model), CpuSession(quantized)
-    pairs = [(one.run(sample)["c2"], two.run(sample)["c2"]) for sample in samples]
-    power = sum(np.square(np.float64(wanted)).sum() for wanted, _ in pairs)
-    return 10 * np.log10(power / sum(np.square(np.float64(w) - f).sum() for w, f in pairs))
+    sessions = CpuSession(model), CpuSession(quantized)
+    return accuracy.sqnr(*([session.run(sample)["c2"] for sample in samples] for session in sessions))
 
 
 def test_min_sqnr_raises_the_weak_spot_only(net):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import xdlc
+from tests.quant.conftest import window
 from tests.support.htp_models import needs_htp
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, ScaleOffset, f32, static
 from xdlc.ir.data import ArrayData
@@ -111,9 +112,7 @@ def test_strided_depthwise_convolutions_of_unlike_channels(net, soc):
     kernel = np.array(weights.numpy())
     kernel[..., ::2] *= 1e-4
     weights.data = ArrayData(kernel)
-    params = {"stride": np.full(2, 2), "dilation": np.ones(2), "pad_amount": np.ones((2, 2))}
-    params = {name: static(name, value.astype(np.uint32)) for name, value in params.items()}
-    product = n.op("DepthWiseConv2d", [n.x, weights, bias], (1, 4, 4, 8), "p", **params)
+    product = n.op("DepthWiseConv2d", [n.x, weights, bias], (1, 4, 4, 8), "p", **window(stride=2, pad=1))
     model = n.done(n.neuron(product, RELU_MIN_MAX, "y", min_value=f32(0.0), max_value=f32(6.0)))
     (feeds,) = n.samples(1, seed=4, scale=3.0)
     quantized = quantize(model, n.samples(4, scale=3.0), act_bitwidth=16, target=soc)
@@ -173,9 +172,7 @@ def test_channels_beyond_32_keep_their_scales(net):
     kernel = np.array(weights.numpy())
     kernel[..., 0] *= 1e4
     weights.data = ArrayData(kernel)
-    params = {"stride": np.full(2, 2), "dilation": np.ones(2), "pad_amount": np.ones((2, 2))}
-    params = {name: static(name, value.astype(np.uint32)) for name, value in params.items()}
-    product = n.op("DepthWiseConv2d", [n.x, weights], (1, 4, 4, 64), "p", **params)
+    product = n.op("DepthWiseConv2d", [n.x, weights], (1, 4, 4, 64), "p", **window(stride=2, pad=1))
     model = n.done(n.neuron(product, RELU_MIN_MAX, "y", min_value=f32(0.0), max_value=f32(6.0)))
     scales = np.array(quantize(model, n.samples(2), act_bitwidth=16).main.tensors["w"].encoding.scales)
     own = np.abs(kernel).max(axis=(0, 1, 2)) / 127

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from tests.support.accuracy import sqnr
 from tests.support.control_flow_models import if_model
 from tests.support.running import run
 from xdlc.errors import ModelError, UsageError, XdlcError
@@ -13,11 +14,6 @@ from xdlc.runtime.cpu import CpuSession
 
 RELU, SIGMOID, TANH = 4, 6, 8
 ADD, DIVIDE, MULTIPLY = 0, 2, 13
-
-
-def sqnr(wanted, found):
-    wanted, found = np.float64(wanted), np.float64(found)
-    return 10 * np.log10((wanted**2).sum() / max(((wanted - found) ** 2).sum(), 1e-30))
 
 
 def classifier(net):
@@ -82,13 +78,6 @@ def test_same_in_same_out(net):
     n, model = classifier(net)
     one, two = (quantize(model, n.samples(4)) for _ in range(2))
     assert to_text(one.main) == to_text(two.main)
-
-
-def test_relu_hands_its_range_to_the_producer(net):
-    n, model = classifier(net)
-    tensors = quantize(model, n.samples(2)).main.tensors
-    assert tensors["c1"].encoding == tensors["r1"].encoding
-    assert tensors["c1"].encoding.offset == 0
 
 
 def test_a_producer_that_others_read_keeps_its_own_range(net):
@@ -236,12 +225,6 @@ def test_caches_and_sections_of_the_float_graph_go(net):
 # ---------------------------------------------------------------------- what users get wrong
 
 
-def test_no_samples(net):
-    _, model = classifier(net)
-    with pytest.raises(UsageError, match="list of samples is empty"):
-        quantize(model, iter(()))
-
-
 @pytest.mark.parametrize(
     ("sample", "part"),
     [
@@ -264,13 +247,6 @@ def test_a_sample_that_is_not_finite(net, bad):
     samples[1]["x"][0, 1, 2, 0] = bad
     with pytest.raises(UsageError, match="calibration sample 1, tensor 'x'"):
         quantize(model, samples)
-
-
-def test_an_activation_that_is_not_finite(net):
-    n = net(1, 4)
-    model = n.done(n.binary(n.x, n.x, DIVIDE, "y"))
-    with pytest.raises(ModelError, match=r"calibration sample 0, tensor 'y'.*NaN"):
-        quantize(model, [{"x": np.float32([[1, 2, 0, 4]])}])
 
 
 def test_constant_samples_work(net):
@@ -308,19 +284,16 @@ def test_a_model_without_graph():
         quantize(Model(), [])
 
 
-def test_u32_is_left_alone(net):
-    n, model = classifier(net)
-    op = quantize(model, n.samples(1)).main.ops[0]
-    assert op.params["group"] == u32(1)
-
-
-def test_relu_hands_its_range_on_through_ops_that_move_values(net):
+def test_relu_hands_its_range_to_the_producer_also_through_ops_that_move_values(net):
     n = net(1, 8, 8, 4)
     flat = n.op("Reshape", [n.conv(n.x, 8, "c")], (1, 64, 8), "flat")
     model = n.done(n.neuron(flat, 4, "y"))
     tensors = quantize(model, n.samples(4)).main.tensors
     assert tensors["c"].encoding == tensors["flat"].encoding == tensors["y"].encoding
     assert tensors["y"].encoding.offset == 0
+    n, model = classifier(net)
+    tensors = quantize(model, n.samples(2)).main.tensors
+    assert tensors["c1"].encoding == tensors["r1"].encoding
 
 
 def test_relu_behind_a_value_that_others_read_keeps_its_range(net):
@@ -338,12 +311,6 @@ def test_softmax_over_many_classes_is_not_rounded_away(net):
     assert quantized.main.tensors["y"].encoding == ScaleOffset(2.0**-15)
     (sample,) = n.samples(1, seed=2, scale=0.5)
     assert np.count_nonzero(CpuSession(quantized.main).run(sample)["y"]) > 990
-
-
-def test_quantized_model_is_not_quantized_again(net):
-    n, model = classifier(net)
-    with pytest.raises(UsageError, match="is already quantized"):
-        quantize(quantize(model, n.samples(2)), n.samples(2))
 
 
 @pytest.mark.parametrize("chosen", [True, False])

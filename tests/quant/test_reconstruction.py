@@ -17,7 +17,7 @@ from xdlc.quant.reconstruction.problem import (
     rounded_in_turn,
 )
 from xdlc.quant.reconstruction.sites import Fitted, find_sites, layout_of
-from xdlc.runtime import CpuSession
+from xdlc.runtime.cpu import CpuSession
 
 LIMITS = (-8, 7)
 

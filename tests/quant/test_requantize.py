@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import copy
 
 import numpy as np
@@ -7,6 +5,7 @@ import pytest
 
 import xdlc
 from tests.quant.udo_models import SAMPLES, sandwich, types
+from tests.support import accuracy
 from tests.support.differences import differences
 from xdlc.errors import UsageError
 from xdlc.ir import Op, Tensor, u32
@@ -24,12 +23,8 @@ def classifier(net):
 
 
 def sqnr(model, reference, samples):
-    signal = noise = 0.0
-    for sample in samples:
-        real, found = xdlc.run(reference, sample), xdlc.run(model, sample)
-        signal += sum(float(np.square(array).sum()) for array in real.values())
-        noise += sum(float(np.square(array - found[name]).sum()) for name, array in real.items())
-    return 10 * np.log10(signal / noise)
+    runs = ([xdlc.run(held, sample) for sample in samples] for held in (reference, model))
+    return accuracy.sqnr(*([array for results in run for array in results.values()] for run in runs))
 
 
 def test_a_quantized_model_is_refused_with_the_way_out(net):

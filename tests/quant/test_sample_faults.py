@@ -397,8 +397,7 @@ def test_a_state_and_a_constant_beside_what_varies(net):
 
 
 @pytest.mark.parametrize(
-    ("shape", "factor", "term"),
-    [((1, 10, 16), (16,), (10, 16)), ((1, 3, 32, 32), (3, 1, 1), (32,))],
+    ("shape", "factor", "term"), [((1, 10, 16), (16,), (10, 16)), ((1, 3, 32, 32), (3, 1, 1), (32,))]
 )
 def test_terms_of_positions_after_factors_of_channels(net, shape, factor, term):
     n = net(*shape)

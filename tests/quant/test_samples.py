@@ -72,13 +72,7 @@ def test_an_iterable_of_unknown_length():
     assert len(list(read)) == len(list(read)) == 1
 
 
-@pytest.mark.parametrize(
-    ("samples", "message"),
-    [
-        ({"x": np.zeros(2)}, "is a mapping"),
-        (5, "of type int"),
-    ],
-)
+@pytest.mark.parametrize(("samples", "message"), [({"x": np.zeros(2)}, "is a mapping"), (5, "of type int")])
 def test_what_samples_cannot_be(samples, message):
     with pytest.raises(UsageError, match=message):
         read_samples(samples, graph_of(x=(2,)))
@@ -146,10 +140,7 @@ def test_open_extents(tmp_path):
 @pytest.mark.parametrize(
     ("saved", "message"),
     [
-        (
-            {"x": np.zeros((3, 5), np.float32)},
-            r"(?s)x: has shape \[3, 5\].*has \[1, 2\].*\[samples,",
-        ),
+        ({"x": np.zeros((3, 5), np.float32)}, r"(?s)x: has shape \[3, 5\].*has \[1, 2\].*\[samples,"),
         ({"x": np.float32(1)}, r"has shape \[\]"),
         ({"x": np.array([["a", "b"]])}, "not numbers"),
         ({"x": np.array([[object(), None]])}, "(?i)not numbers|object"),

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.support.accuracy import sqnr
 from tests.support.htp_models import needs_htp
 from xdlc.errors import XdlcError
 from xdlc.ir import Tensor, static
@@ -36,11 +37,6 @@ def sequence(session, samples):
         held = {"h": results["h_next"]}
         outputs.append(results["y"])
     return np.concatenate(outputs)
-
-
-def sqnr(wanted, found):
-    noise = max(float(np.square(wanted - found).sum()), 1e-30)
-    return 10 * np.log10(np.square(wanted).sum() / noise)
 
 
 def test_samples_without_a_state_have_the_one_that_was_left(net):

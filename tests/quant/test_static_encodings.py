@@ -8,7 +8,6 @@ from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Scale
 from xdlc.ir.dtype import SFIXED8, SFIXED16, SFIXED32, UFIXED8, UFIXED16
 from xdlc.ir.quantization import float_data
 from xdlc.quant import quantize
-from xdlc.quant.precision import Precision
 from xdlc.quant.storing import store
 from xdlc.runtime.cpu import CpuSession
 
@@ -72,15 +71,6 @@ def test_schemas_of_weights_with_one_scale(net, given, dtype, offset):
     assert offset is None or weight.encoding.offset == offset
     error = np.abs(float_data(weight).numpy() - model.main.tensors["wide_w"].numpy())
     assert np.median(error) <= weight.encoding.scale / 2
-
-
-def test_bits_of_single_ops(net):
-    n, model = small(net)
-    precision = Precision(8, 8, weights={"point_op": 4})
-    plan, _ = decided_plan(model, n.samples(2), precision=precision)
-    ops = {op.name: op for op in plan.graph.ops}
-    assert plan.decision.statics[ops["point_op"], 1][1].bits == 4
-    assert plan.decision.statics[ops["wide_op"], 1][1].bits is None
 
 
 @pytest.mark.parametrize("lpbq", [False, True])

@@ -20,6 +20,7 @@ from xdlc.ir.dtype import BOOL8, FLOAT32, INT32
 from xdlc.opdefs.control_flow_rules import verify_control_flow
 from xdlc.quant import quantize
 from xdlc.quant.calibration.calibrate import calibrate, calibrated
+from xdlc.quant.calibration.worker import Watch
 from xdlc.quant.engine import Engine
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.plan import Plan
@@ -95,7 +96,9 @@ def test_each_branch_has_the_ranges_of_its_own_samples():
         sample["x"][0, 0] = 10.0 + index
     tensors = {name: model.graphs[name].outputs[0] for name in ("main_then", "main_else")}
     for jobs in (1, 2):
-        found = calibrate(model, list(tensors.values()), samples, histograms=True, jobs=jobs).statistics
+        found = calibrate(
+            model, Watch(list(tensors.values()), histograms=True), samples, Engine(jobs=jobs)
+        ).statistics
         then, other = (found[tensor] for tensor in tensors.values())
         assert (then.seen.high, then.count) == (13.0, 4)
         assert (other.seen.low, other.count) == (-21.0, 8)
@@ -106,7 +109,7 @@ def test_means_of_a_branch_are_those_of_its_samples():
     model, samples = branching(6, choose=lambda n: n == 2)
     (tensor,) = model.graphs["main_then"].inputs
     result = model.graphs["main_then"].outputs[0]
-    means = calibrate(model, [], samples, averaged=[result]).means
+    means = calibrate(model, Watch([], averaged=[result]), samples, Engine()).means
     np.testing.assert_allclose(means[result], np.maximum(samples[2]["x"], 0).mean(axis=0), atol=1e-6)
     assert tensor not in means
 
@@ -127,7 +130,7 @@ def test_runs_of_a_loop_add_up_to_one_sample():
     model = loop_model()
     (product,) = (op.outputs[0] for op in model.graphs["main_body"].ops if op.outputs[0].dtype is FLOAT32)
     sample = {"x": np.ones(3, "f"), "n": np.int32([5]), "f": np.full(3, 2.0, "f")}
-    found = calibrate(model, [product], [sample], averaged=[product], histograms=True)
+    found = calibrate(model, Watch([product], averaged=[product], histograms=True), [sample], Engine())
     statistics = found.statistics[product]
     assert (statistics.seen.low, statistics.seen.high, statistics.count) == (2.0, 32.0, 1)
     assert statistics.histogram.total == 3 * 3  # runs 1, 2 and 4

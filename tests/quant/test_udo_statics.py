@@ -3,16 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.quant.udo_models import (
-    SAMPLES,
-    defined,
-    gain,
-    op,
-    quality,
-    results,
-    sandwich,
-    types,
-)
+from tests.quant.udo_models import SAMPLES, defined, gain, op, quality, results, sandwich, types
 from tests.support.custom_ops import param, place
 from xdlc.container import load, udo
 from xdlc.errors import ConstraintError

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.support.accuracy import sqnr
 from tests.support.htp_models import needs_htp
 from xdlc.ir import b8, f32, static
 from xdlc.ir.dtype import UFIXED16
@@ -84,10 +85,6 @@ def attention(net):
     return n, n.done(norm(n.binary(first, n.binary(mixed, values, ADD, "both"), ADD, "sum"), "y"))
 
 
-def decibels(wanted, found):
-    return 10 * np.log10(np.square(wanted).sum() / np.square(np.subtract(wanted, found)).sum())
-
-
 @needs_htp
 @pytest.mark.parametrize(("bits", "least", "same"), [(8, 20.0, 25.0), (16, 40.0, 55.0)])
 def test_attention_runs_on_each_generation_as_well(net, bits, least, same):
@@ -100,7 +97,7 @@ def test_attention_runs_on_each_generation_as_well(net, bits, least, same):
         with HtpSession(prepare(quantized, [soc]), soc) as session:
             found = [session.run(sample)["y"] for sample in test]
         ours = [CpuSession(quantized).run(sample)["y"] for sample in test]
-        reached[soc] = decibels(expected, found)
-        assert decibels(ours, found) > same
+        reached[soc] = sqnr(expected, found)
+        assert sqnr(ours, found) > same
     assert min(reached.values()) > least, reached
     assert reached["sm8550"] - min(reached.values()) < 6.0, reached

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 import xdlc
+from tests.support.accuracy import sqnr
 from tests.support.htp_models import needs_htp
 from xdlc.ir import static
 from xdlc.ir.data import ArrayData
@@ -34,10 +35,6 @@ def heavy(net):
     for name, count in (("c_w", 6), ("d_w", 4), ("y_w", 3)):
         with_outliers(n.graph.tensors[name], n.rng, count)
     return n, n.done(y)
-
-
-def sqnr(wanted, found):
-    return 10 * np.log10((wanted**2).sum() / ((found - wanted) ** 2).sum())
 
 
 def test_bytes_add_up_to_the_weights(net):

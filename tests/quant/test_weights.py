@@ -161,15 +161,6 @@ def test_steps(bits, given, expected):
     assert (steps.low, steps.high) == expected
 
 
-@given(weights, st.integers(-200, -1), st.integers(1, 200))
-def test_restricted_steps_hold_all_data(array, low, high):
-    steps = weight_steps(8, QuantOptions(restrict_quantization_steps=(low, high)))
-    scales = channel_scales(static("w", array), 0, steps, find_range_method("min-max", weights=True).fit)
-    stored = to_quantized(array, weight_encoding(scales, 0, 8), weight_type(8))
-    assert low <= stored.min()
-    assert stored.max() <= high
-
-
 @pytest.mark.parametrize(
     "given",
     [

@@ -1,7 +1,5 @@
 """Quantization of weights alone: integers in the DLC, floats between ops."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

@@ -6,6 +6,7 @@ import pytest
 from onnx import numpy_helper
 
 import xdlc
+from tests.support import accuracy
 from tests.support.transformer_model import transformer
 from xdlc.ir.dtype import UFIXED8, UFIXED16
 from xdlc.quant.calibration.statistics import Histogram, Statistics
@@ -55,12 +56,10 @@ def types(model, type):
 
 
 def sqnr(model, rounded, stretch=1.0):
-    error = signal = 0.0
-    for sample in samples(1, stretch):
-        real = xdlc.run(model, sample)["y"].astype(np.float64)
-        real, found = (np.delete(array, 5, -1) for array in (real, xdlc.run(rounded, sample)["y"]))
-        error, signal = error + ((found - real) ** 2).sum(), signal + (real**2).sum()
-    return 10 * np.log10(signal / error)
+    def small(network):
+        return [np.delete(xdlc.run(network, sample)["y"], 5, -1) for sample in samples(1, stretch)]
+
+    return accuracy.sqnr(small(model), small(rounded))
 
 
 def test_sums_and_norms_have_16_bits_and_products_8(stretched):

@@ -1,13 +1,12 @@
 """Models with UDOs for tests of the quantizer: definitions, graphs, kernels."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tests.support import accuracy
 from tests.support.custom_ops import place
 from xdlc.container import udo
 from xdlc.ir import Model, Op, Tensor, f32, make_op
@@ -143,12 +142,7 @@ def quality(kernels: Path, model: Model, made: Model, samples: Sequence[Sample],
 
 def sqnr(wanted: Sequence[Sample], found: Sequence[Sample], name: str) -> float:
     """Return the SQNR of an output in dB, pooled over samples."""
-    signal = sum(float((one[name].astype("f8") ** 2).sum()) for one in wanted)
-    noise = sum(
-        float(((one[name].astype("f8") - other[name]) ** 2).sum())
-        for one, other in zip(wanted, found, strict=True)
-    )
-    return float(10 * np.log10(signal / noise))
+    return accuracy.sqnr([one[name] for one in wanted], [one[name] for one in found])
 
 
 def values_of(kernels: Path, model: Model, name: str) -> list[Sample]:

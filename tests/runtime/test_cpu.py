@@ -1,11 +1,10 @@
 """Sessions: feeding, results, errors, large weights."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 from tests.support.running import run
+from tests.support.single_ops import op_graph
 from xdlc.errors import BackendError, ProblemList, UnsupportedOp, UsageError
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor, make_op, static, u32
 from xdlc.ir.dtype import BY_NAME, FLOAT32
@@ -91,35 +90,29 @@ def test_all_unsupported_ops_are_reported_at_once():
 
 
 def test_engine_refusals_name_the_op():
-    graph = Graph("bad")
-    x = graph.add_input(Tensor("x", (2, 3), FLOAT32))
+    x = Tensor("x", (2, 3), FLOAT32)
     y = Tensor("y", (2, 4), FLOAT32)
-    graph.append(
-        make_op(graph, "MatMul", [x, static("w", np.zeros((5, 4), np.float32))], [y], name="product")
+    graph = op_graph(
+        "MatMul", [x, static("w", np.zeros((5, 4), np.float32))], [y], name="product", graph_name="bad"
     )
-    graph.add_output(y)
     with pytest.raises(BackendError, match="product"):
         CpuSession(graph).run({"x": np.zeros((2, 3), np.float32)})
 
 
 def test_engine_failures_while_running_name_the_op():
-    graph = Graph("bad")
-    index = graph.add_input(Tensor("i", (1,), BY_NAME["int32"]))
+    index = Tensor("i", (1,), BY_NAME["int32"])
     y = Tensor("y", (1,), FLOAT32)
     table = static("w", np.zeros(4, np.float32))
-    graph.append(make_op(graph, "Gather", [table, index], [y], {"axis": u32(0)}, name="lookup"))
-    graph.add_output(y)
+    graph = op_graph("Gather", [table, index], [y], {"axis": u32(0)}, name="lookup")
     with pytest.raises(BackendError, match="op 'lookup'"):
         CpuSession(graph).run({"i": np.array([9], np.int32)})
 
 
 def test_large_weights_stay_out_of_the_protobuf():
-    graph = Graph("large")
-    x = graph.add_input(Tensor("x", (1, 1024), FLOAT32))
+    x = Tensor("x", (1, 1024), FLOAT32)
     y = Tensor("y", (1, 512), FLOAT32)
     weight = np.random.default_rng(0).normal(size=(512, 1024)).astype(np.float32)
-    graph.append(make_op(graph, "FullyConnected", [x, static("w", weight)], [y], name="fc"))
-    graph.add_output(y)
+    graph = op_graph("FullyConnected", [x, static("w", weight)], [y], name="fc")
     lowered = lower(graph)
     assert lowered.proto.ByteSize() < 2000
     assert [data.nbytes for data in lowered.initializers.values()] == [weight.nbytes]
@@ -142,11 +135,9 @@ def test_nodes_and_outputs_can_be_added_before_running():
 
 
 def test_dynamic_axes_take_any_extent():
-    graph = Graph("dynamic")
-    x = graph.add_input(Tensor("x", (1, 2, 3), FLOAT32, dynamic_axes=(0,)))
+    x = Tensor("x", (1, 2, 3), FLOAT32, dynamic_axes=(0,))
     y = Tensor("y", (1, 6), FLOAT32, dynamic_axes=(0,))
-    graph.append(make_op(graph, "Reshape", [x], [y], name="flat"))
-    graph.add_output(y)
+    graph = op_graph("Reshape", [x], [y], name="flat")
     given = np.arange(24, dtype=np.float32).reshape(4, 2, 3)
     np.testing.assert_array_equal(run(graph, {"x": given})["y"], given.reshape(4, 6))
 

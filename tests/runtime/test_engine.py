@@ -1,7 +1,5 @@
 """Sessions of graphs that onnxruntime's optimizers stumble over."""
 
-from __future__ import annotations
-
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 

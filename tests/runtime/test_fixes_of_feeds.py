@@ -1,7 +1,5 @@
 """Arrays that do not fit an input: each printed fix is followed and works."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

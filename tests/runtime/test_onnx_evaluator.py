@@ -1,7 +1,5 @@
 """ONNX messages in a child: a failure is an error, the next one is evaluated."""
 
-from __future__ import annotations
-
 import multiprocessing
 from typing import Any
 

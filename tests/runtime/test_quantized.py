@@ -1,22 +1,19 @@
 """Quantized graphs against integer arithmetic in numpy; forms ONNX lacks."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.single_ops import op_graph
 from xdlc.errors import ModelError
 from xdlc.ir import (
     AxisScaleOffset,
     BlockScaleOffset,
     BlockwiseExpansion,
-    Graph,
     ScaleOffset,
     Tensor,
     VectorCode,
-    make_op,
     static,
 )
 from xdlc.ir.dtype import BY_NAME
@@ -45,8 +42,7 @@ def conv_graph(rng, *, activation=UFIXED8, per_channel=True, bits=None, bias_sca
     bias_real = rng.normal(0, 1, 6)
     steps = np.float32(x_encoding.scale) * weight_scale * np.float32(bias_scale)
     bias = np.rint(bias_real / steps).astype(np.int32)
-    graph = Graph("q")
-    x = graph.add_input(Tensor("x", (1, 6, 6, 4), activation, x_encoding))
+    x = Tensor("x", (1, 6, 6, 4), activation, x_encoding)
     y = Tensor("y", (1, 6, 6, 6), activation, y_encoding)
     params = {
         "stride": static("s", np.array([1, 1], np.uint32)),
@@ -54,8 +50,7 @@ def conv_graph(rng, *, activation=UFIXED8, per_channel=True, bits=None, bias_sca
     }
     w = static("w", weight & 15 if bits == 4 else weight, SFIXED8, encoding)
     b = static("b", bias, SFIXED32, AxisScaleOffset(0, tuple(float(step) for step in steps)))
-    graph.append(make_op(graph, "Conv2d", [x, w, b], [y], params, name="conv"))
-    graph.add_output(y)
+    graph = op_graph("Conv2d", [x, w, b], [y], params, name="conv")
     real_weight = weight * weight_scale.astype(np.float64)
     return graph, x, y, real_weight, bias * steps.astype(np.float64)
 
@@ -163,11 +158,9 @@ def test_moves_with_the_same_encoding_are_exact(one_op, rng, type, params, dtype
 def test_activations_are_rounded_to_any_encoding(scale, offset, bits, name):
     """Also where the zero point is no value of the type, or only some bits are used."""
     dtype = BY_NAME[name]
-    graph = Graph("q")
-    x = graph.add_input(Tensor("x", (64,), BY_NAME["float32"]))
+    x = Tensor("x", (64,), BY_NAME["float32"])
     y = Tensor("y", (64,), dtype, ScaleOffset(scale, offset, bits=bits))
-    graph.append(make_op(graph, "Quantize", [x], [y], name="q"))
-    graph.add_output(y)
+    graph = op_graph("Quantize", [x], [y], name="q")
     real = (np.linspace(-900, 900, 64) * scale).astype(np.float32)
     session = CpuSession(graph)
     stored = session.run({"x": real}, native=True)["y"].astype(np.int64)

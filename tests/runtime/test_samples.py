@@ -1,7 +1,5 @@
 """Real networks: the imported model computes what onnxruntime computes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

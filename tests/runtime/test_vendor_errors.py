@@ -1,7 +1,5 @@
 """Explanations of error numbers, names, lines and logs of the vendor's libraries."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

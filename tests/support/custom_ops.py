@@ -10,8 +10,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from tests.support.single_ops import op_graph
 from xdlc.converter.onnx import FRONTEND
-from xdlc.ir import DType, Graph, Model, Op, Tensor, f32, make_op
+from xdlc.ir import DType, Model, Op, Tensor, f32
 from xdlc.ir.dtype import FLOAT32
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.model import OpDef, ParamDef, TensorDef
@@ -58,11 +59,9 @@ SCALE = custom("Scale", [place("x")], [place("y")], param("factor", FLOAT32)).de
 
 def scale_graph() -> Model:
     """Return a model of one op, ``Scale`` of ``Pkg``; it holds no definition."""
-    graph = Graph("main")
-    x = graph.add_input(Tensor("x", (2,), FLOAT32))
+    x = Tensor("x", (2,), FLOAT32)
     y = Tensor("y", (2,), FLOAT32)
-    graph.append(make_op(graph, "Scale", [x], [y], {"factor": f32(2)}, name="s", package="Pkg"))
-    graph.add_output(y)
+    graph = op_graph("Scale", [x], [y], {"factor": f32(2)}, name="s", package="Pkg", graph_name="main")
     made = Model()
     made.add_graph(graph)
     return made

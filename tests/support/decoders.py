@@ -28,13 +28,7 @@ CONFIG: Mapping[str, Any] = {
     "max_position_embeddings": 64,
     "rope_theta": 10000.0,
 }
-GPT2: Mapping[str, Any] = {
-    "vocab_size": 96,
-    "n_embd": 32,
-    "n_layer": 2,
-    "n_head": 4,
-    "n_positions": 64,
-}
+GPT2: Mapping[str, Any] = {"vocab_size": 96, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64}
 
 
 def config_of(family: str, **keys: Any) -> dict[str, Any]:

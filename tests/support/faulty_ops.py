@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import xdlc
+from tests.support.single_ops import one_op
 from xdlc.ir import Graph, Model, Param, ScaleOffset, Tensor, dtype, f32, i32, make_op, static, u32, u32s
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import DType
@@ -17,26 +18,6 @@ from xdlc.opdefs.elementwise_enums import ABS, ADD, ATAN, DIVIDE, ELU, EXP, POWE
 
 Case = tuple[Model, dict[str, Array]]
 RNG = np.random.default_rng(0)
-
-
-def one_op(
-    kind: str,
-    operands: Sequence[Array | Tensor],
-    shape: tuple[int, ...],
-    params: dict[str, Param],
-    result: DType | None = None,
-) -> tuple[Graph, dict[str, Array]]:
-    """Return a graph of one op; arrays are inputs of the graph."""
-    graph, feeds, inputs = Graph("one"), {}, []
-    for index, operand in enumerate(operands):
-        if isinstance(operand, np.ndarray):
-            feeds[f"x{index}"] = operand
-            operand = graph.add_input(Tensor(f"x{index}", operand.shape, dtype.from_numpy(operand.dtype)))
-        inputs.append(operand)
-    y = Tensor("y", shape, result or inputs[0].dtype)
-    graph.append(make_op(graph, kind, inputs, [y], params, name="op"))
-    graph.add_output(y)
-    return graph, feeds
 
 
 def normal(*shape: int) -> Array:

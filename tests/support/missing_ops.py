@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tests.support import single_ops
+from tests.support.single_ops import Case
 from xdlc.ir import (
     HOST_PACKAGE,
     Graph,
@@ -23,7 +25,6 @@ from xdlc.ir import (
 )
 from xdlc.opdefs import elementwise_enums as enums
 
-Case = tuple[Graph, dict[str, np.ndarray]]
 RNG = np.random.default_rng(0)
 
 
@@ -43,16 +44,7 @@ def one_op(
     package: str = "qti.aisw",
     **params: Param,
 ) -> Case:
-    graph, feeds, inputs = Graph("one"), {}, []
-    for index, operand in enumerate(operands):
-        if isinstance(operand, np.ndarray):
-            feeds[f"x{index}"] = operand
-            operand = graph.add_input(Tensor(f"x{index}", operand.shape, dtype.from_numpy(operand.dtype)))
-        inputs.append(operand)
-    y = Tensor("y", shape, result or inputs[0].dtype)
-    graph.append(make_op(graph, kind, inputs, [y], params, name="op", package=package))
-    graph.add_output(y)
-    return graph, feeds
+    return single_ops.one_op(kind, operands, shape, params, result, package)
 
 
 def unary(operation: int, x: np.ndarray) -> Case:

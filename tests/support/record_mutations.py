@@ -10,15 +10,8 @@ from tests.support.custom_ops import SCALE
 from tests.support.mutations import Mutation, mutation
 from tests.support.rich_model import CACHE
 from xdlc.container import cache_provenance, udo
-from xdlc.container.aip_record import (
-    OWN_RECORD,
-    parse_aip,
-    write_aip,
-)
-from xdlc.ir import (
-    Model,
-    raw_data,
-)
+from xdlc.container.aip_record import OWN_RECORD, parse_aip, write_aip
+from xdlc.ir import Model, raw_data
 from xdlc.ir.dtype import FLOAT16
 from xdlc.opdefs.model import Collection
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.support.contents import Content, content, graph, overlay, side
 from tests.support.pages import Browser, opened
-from xdlc.view.page import page
+from xdlc.view.content import page
 
 READY = "document.documentElement.dataset.ready === '1'"
 CHOSEN = "View.app.active.chosen"

@@ -1,7 +1,5 @@
 """Caches of a model, expected and as the vendor's reader and emulation have them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any

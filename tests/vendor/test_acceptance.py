@@ -1,7 +1,5 @@
 """The vendor's own libraries open, validate, compile and execute what we write."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """HTP's emulation with types, constants and sizes that HTP lacks."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

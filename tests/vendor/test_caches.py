@@ -1,7 +1,5 @@
 """Caches in files that the vendor's library wrote: shown in full, judged, and run."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

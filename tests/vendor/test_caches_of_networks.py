@@ -1,7 +1,5 @@
 """Caches of real networks: the vendor finds and runs them all."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The vendor's reader sees ops of users' packages as we mean them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Operators written as several QNN operations: HTP's emulation is right."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

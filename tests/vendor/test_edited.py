@@ -1,7 +1,5 @@
 """Real networks with other outputs, types and dims: the vendor compiles them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

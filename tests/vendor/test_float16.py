@@ -1,7 +1,5 @@
 """Floats of 16 bits: the host rounds as HTP does, with all kinds of weights."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

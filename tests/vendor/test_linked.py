@@ -1,7 +1,5 @@
 """Linked graphs with weights stored once, in the vendor's libraries."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """HTP computes ops that it lacks, or computes wrongly, by other forms."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
-import math
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -21,9 +20,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import helper
 
 import xdlc
+from tests.support.onnx_models import build, floats, node
+from tests.support.single_ops import op_graph
+from tests.support.transformer_model import transformer
 from xdlc.container.opnames import from_qnn
 from xdlc.ir import (
     AxisScaleOffset,
@@ -123,8 +124,8 @@ def differences(
         yield f"nodes are {[node['name'] for node in nodes]}, should be {[op.name for op in graph.ops]}"
         return
     used: dict[str, Tensor] = {}
-    for op, node in zip(graph.ops, nodes, strict=True):
-        yield from (f"op {op.name!r}: {line}" for line in _op(op, node, data, reals))
+    for op, shown_op in zip(graph.ops, nodes, strict=True):
+        yield from (f"op {op.name!r}: {line}" for line in _op(op, shown_op, data, reals))
         used.update((tensor.name, tensor) for tensor in (*op.inputs, *op.outputs) if tensor is not None)
     tensors = dict(shown["tensors"])
     if tensors.keys() - {"null_tensor"} != used.keys():
@@ -193,105 +194,41 @@ def _elements(tensor: Tensor, shown: dict[str, Any], data: bool) -> Iterator[str
             yield f"values are {values}, should be {stored.reshape(-1).tolist()}"
 
 
-def _weight(rng: np.random.Generator, *shape: int) -> Any:
-    return (rng.standard_normal(shape) / math.sqrt(math.prod(shape[1:]))).astype(np.float32)
-
-
-def _classifier(models: Any) -> Path:
-    rng = np.random.default_rng(1)
+def _decoder(_models: Any) -> Any:
+    """Return a network of the windows and views that other models lack."""
     nodes = [
-        helper.make_node("Conv", ["x", "w", "b"], ["c"], "conv", pads=[1, 1, 1, 1], strides=[2, 2]),
-        helper.make_node("BatchNormalization", ["c", "gain", "shift", "mean", "var"], ["n"], "norm"),
-        helper.make_node("Relu", ["n"], ["r"], "relu"),
-        helper.make_node("MaxPool", ["r"], ["m"], "pool", kernel_shape=[2, 2], strides=[2, 2]),
-        helper.make_node("Clip", ["m", "low", "high"], ["k"], "clip"),
-        helper.make_node("GlobalAveragePool", ["k"], ["a"], "mean"),
-        helper.make_node("Flatten", ["a"], ["f"], "flatten"),
-        helper.make_node("Gemm", ["f", "v", "u"], ["g"], "fc", transB=1),
-        helper.make_node("Softmax", ["g"], ["y"], "softmax", axis=-1),
+        node("Conv", "x dw", "d", pads=[1, 1, 1, 1], group=6),
+        node("Resize", "d - sizes", "s", mode="linear", coordinate_transformation_mode="half_pixel"),
+        node("ConvTranspose", "x up b", "t", strides=[2, 2]),
+        node("Concat", "s t", "c", axis=1),
+        node("Slice", "c from to axes steps", "l"),
+        node("MaxPool", "l", "p", kernel_shape=[2, 2]),
+        node("ReduceMean", "p", "m", axes=[2, 3], keepdims=1),
+        node("Sub", "p m", "y"),
     ]
     weights = {
-        "w": _weight(rng, 8, 3, 3, 3),
-        "b": _weight(rng, 8),
-        "gain": rng.uniform(0.5, 2, 8).astype(np.float32),
-        "shift": _weight(rng, 8),
-        "mean": _weight(rng, 8),
-        "var": rng.uniform(0.5, 2, 8).astype(np.float32),
-        "low": np.float32(0),
-        "high": np.float32(6),
-        "v": _weight(rng, 5, 8),
-        "u": _weight(rng, 5),
+        "dw": floats(6, 1, 3, 3),
+        "sizes": np.array([1, 1, 2, 2], np.float32),
+        "up": floats(6, 4, 2, 2),
+        "b": floats(4),
+        "from": np.array([1, 0]),
+        "to": np.array([9, 16]),
+        "axes": np.array([1, 2]),
+        "steps": np.array([2, 4]),
     }
-    graph = models.make(nodes, {"x": [1, 3, 16, 16]}, {"y": [1, 5]}, weights)
-    return Path(models.save(graph, "classifier.onnx"))
-
-
-def _decoder(models: Any) -> Path:
-    rng = np.random.default_rng(2)
-    sizes = np.array([1, 1, 2, 2], np.float32)
-    nodes = [
-        helper.make_node("Conv", ["x", "dw"], ["d"], "depthwise", pads=[1, 1, 1, 1], group=6),
-        helper.make_node(
-            "Resize", ["d", "", "sizes"], ["s"], "bilinear", mode="linear",
-            coordinate_transformation_mode="half_pixel",
-        ),
-        helper.make_node("ConvTranspose", ["x", "up", "b"], ["t"], "deconv", strides=[2, 2]),
-        helper.make_node("Concat", ["s", "t"], ["c"], "concat", axis=1),
-        helper.make_node("Slice", ["c", "from", "to", "axes", "steps"], ["l"], "slice"),
-        helper.make_node("ReduceMean", ["l"], ["m"], "reduce", axes=[2, 3], keepdims=1),
-        helper.make_node("Sub", ["l", "m"], ["y"], "centre"),
-    ]  # fmt: skip
-    weights = {
-        "dw": _weight(rng, 6, 1, 3, 3),
-        "sizes": sizes,
-        "up": _weight(rng, 6, 4, 2, 2),
-        "b": _weight(rng, 4),
-        "from": np.array([1, 0], np.int64),
-        "to": np.array([9, 16], np.int64),
-        "axes": np.array([1, 2], np.int64),
-        "steps": np.array([2, 4], np.int64),
-    }
-    graph = models.make(nodes, {"x": [1, 6, 8, 8]}, {"y": [1, 4, 4, 16]}, weights)
-    return Path(models.save(graph, "decoder.onnx"))
-
-
-def _transformer(models: Any) -> Path:
-    rng = np.random.default_rng(3)
-    nodes = [
-        helper.make_node("LayerNormalization", ["x", "gain", "shift"], ["n"], "norm", epsilon=1e-5, axis=-1),
-        helper.make_node("MatMul", ["n", "w"], ["h"], "in"),
-        helper.make_node("Add", ["h", "b"], ["a"], "bias"),
-        helper.make_node("Gelu", ["a"], ["g"], "gelu"),
-        helper.make_node("MatMul", ["g", "v"], ["o"], "out"),
-        helper.make_node("Add", ["o", "x"], ["s"], "skip"),
-        helper.make_node("Transpose", ["s"], ["t"], "turn", perm=[0, 2, 1]),
-        helper.make_node("MatMul", ["s", "t"], ["p"], "scores"),
-        helper.make_node("Softmax", ["p"], ["y"], "softmax", axis=-1),
-    ]
-    weights = {
-        "gain": rng.uniform(0.5, 2, 16).astype(np.float32),
-        "shift": _weight(rng, 16),
-        "w": _weight(rng, 16, 32),
-        "b": _weight(rng, 32),
-        "v": _weight(rng, 32, 16),
-    }
-    graph = models.make(nodes, {"x": [2, 7, 16]}, {"y": [2, 7, 7]}, weights, opset=20)
-    return Path(models.save(graph, "transformer.onnx"))
+    return build(nodes, {"x": floats(1, 6, 8, 8)}, weights, ["y"], 17)
 
 
 @pytest.mark.parametrize(
     ("make", "types"),
     [
-        (_classifier, "Conv2d Neuron Pool FullyConnected Softmax"),
-        (
-            _decoder,
-            "DepthWiseConv2d ResizeBilinear TransposeConv2d Concat StridedSlice Reduce Eltwise_Binary",
-        ),
-        (_transformer, "LayerNorm MatMul Neuron Eltwise_Binary Softmax"),
+        (lambda models: models.cnn(), "Conv2d DepthWiseConv2d Neuron FullyConnected"),
+        (_decoder, "ResizeBilinear TransposeConv2d Concat StridedSlice Pool Reduce Eltwise_Binary"),
+        (lambda models: transformer(), "LayerNorm MatMul Neuron Eltwise_Binary Softmax"),
     ],
 )
 def test_a_float_model(netron: Netron, models: Any, make: Any, types: str, tmp_path: Path) -> None:
-    model = xdlc.convert(make(models))
+    model = xdlc.convert(models.save(make(models)))
     assert {from_qnn(op.type, op.package, op.params)[0] for op in model.main.ops} >= set(types.split())
     netron.check(model, tmp_path / "net.dlc")
 
@@ -300,7 +237,7 @@ def test_a_float_model(netron: Netron, models: Any, make: Any, types: str, tmp_p
 def test_a_quantized_model(netron: Netron, models: Any, options: dict[str, int], tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     samples = [{"x": rng.standard_normal((1, 3, 16, 16)).astype(np.float32)} for _ in range(2)]
-    model = xdlc.quantize(xdlc.convert(_classifier(models)), samples, **options)
+    model = xdlc.quantize(xdlc.convert(models.save(models.cnn())), samples, **options)
     kinds = {tensor.dtype.kind for tensor in model.main.tensors.values()}
     assert {"ufixed", "sfixed"} <= kinds
     netron.check(model, tmp_path / "net.dlc")
@@ -308,15 +245,8 @@ def test_a_quantized_model(netron: Netron, models: Any, options: dict[str, int],
 
 def _holder(*statics: Tensor, **params: Param) -> Model:
     """Return a model of one custom op with static tensors of any type."""
-    graph = Graph("held")
-    x = graph.add_input(Tensor("x", (1, 2), dtypes.FLOAT32))
-    y = graph.add_tensor(Tensor("y", (1, 2), dtypes.FLOAT32))
-    held = [graph.add_tensor(tensor) for tensor in statics]
-    graph.append(make_op(graph, "Hold", [x, None, *held], [y], params, name="hold", package="tests"))
-    graph.add_output(y)
-    model = Model()
-    model.add_graph(graph)
-    return model
+    x, y = (Tensor(name, (1, 2), dtypes.FLOAT32) for name in "xy")
+    return Model({"g": op_graph("Hold", [x, None, *statics], [y], params, package="tests")})
 
 
 def test_every_data_type_and_awkward_names(netron: Netron, tmp_path: Path) -> None:
@@ -368,7 +298,7 @@ def test_a_wide_graph_is_recognised(netron: Netron, tmp_path: Path) -> None:
 
 
 def test_a_difference_is_found(netron: Netron, models: Any, tmp_path: Path) -> None:
-    model = xdlc.convert(_classifier(models))
+    model = xdlc.convert(models.save(models.cnn()))
     path = tmp_path / "net.dlc"
     model.save(path, version="4.0")
     weight = next(op for op in model.main.ops if op.type == "Conv2d").inputs[1]

@@ -1,7 +1,5 @@
 """Real models that HTP supports in part: cached partitions run as their ops."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -19,10 +17,7 @@ RECORD = "htp.cache.sm8650.0"
 
 
 @pytest.mark.parametrize(
-    ("name", "quantized", "refused"),
-    [
-        ("ddddocr_crnn_old", False, {"DynamicQuantizeLSTM"}),
-    ],
+    ("name", "quantized", "refused"), [("ddddocr_crnn_old", False, {"DynamicQuantizeLSTM"})]
 )
 def test_parts_are_accepted_and_run_as_composed(name, quantized, refused, corpus, tmp_path, vendor_check):
     source = CorpusModel(corpus, name)

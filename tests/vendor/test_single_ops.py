@@ -4,8 +4,6 @@ Where whole networks drift apart, this tells a wrong mapping from differences of
 the network amplifies.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

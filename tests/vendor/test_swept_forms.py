@@ -1,7 +1,5 @@
 """Forms for HTP of faults of the sweep: products, logarithms, sums, pools."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

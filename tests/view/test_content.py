@@ -1,7 +1,5 @@
 """Content of the page of one model."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Page of the viewer as a file."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json
@@ -9,7 +7,7 @@ import re
 
 from tests.support.contents import blocks, content, graph, overlay, side
 from tests.support.pages import HOSTILE, check_shut
-from xdlc.view.page import page
+from xdlc.view.content import page
 
 NAME = HOSTILE.replace("\ud800", "")
 

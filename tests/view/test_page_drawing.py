@@ -1,7 +1,5 @@
 """What the viewer draws, exports and prints."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re
@@ -11,19 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.contents import (
-    Content,
-    blocks,
-    content,
-    graph,
-    side,
-)
-from tests.support.viewer import (
-    all_colors,
-    ops_of,
-    two_sides,
-    viewed,
-)
+from tests.support.contents import Content, blocks, content, graph, side
+from tests.support.viewer import all_colors, ops_of, two_sides, viewed
 
 
 @pytest.mark.parametrize("fold", ["View.app.active.openAll(true)", "View.app.active.openAll(false)", "0"])

@@ -1,7 +1,5 @@
 """Page of the viewer in Chromium."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Reports of other tools as overlays."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

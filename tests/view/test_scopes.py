@@ -1,7 +1,5 @@
 """Scopes from names."""
 
-from __future__ import annotations
-
 import pytest
 
 from xdlc.ir import Graph, Op, Origin, Tensor

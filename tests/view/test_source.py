@@ -1,7 +1,5 @@
 """Source models beside their DLCs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Verdict of a SoC on each op."""
 
-from __future__ import annotations
-
 from tests.support.control_flow_models import if_model
 from tests.support.htp_models import cnn
 from xdlc.errors import ConstraintError

@@ -22,6 +22,8 @@ from xdlc.ir import ArrayData, MappedFile
 from xdlc.llm import genie, tokenizer
 from xdlc.quant.calibration import worker as calibration
 from xdlc.quant.calibration.calibrate import calibrate
+from xdlc.quant.calibration.worker import Watch
+from xdlc.quant.engine import Engine
 from xdlc.runtime import htp, onnx_evaluator
 from xdlc.runtime.htp import process as htp_process
 from xdlc.runtime.udo import Kernels, worker_client
@@ -75,7 +77,7 @@ def run_calibration(patch: pytest.MonkeyPatch, folder: Path, service: str) -> No
     patch.setattr(calibration, "_SECONDS", SECONDS / 2)
     model = cnn(quantized=False)
     samples = [{"x": np.zeros((1, 8, 8, 4), np.float32)}]
-    calibrate(model, list(model.main.inputs), samples, jobs=2)
+    calibrate(model, Watch(list(model.main.inputs)), samples, Engine(jobs=2))
 
 
 def run_onnx(patch: pytest.MonkeyPatch, folder: Path, service: str) -> None:

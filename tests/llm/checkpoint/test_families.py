@@ -1,7 +1,5 @@
 """Every family as folder and as GGUF file, with the logits of transformers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Networks of transformers in memory."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Graphs of several models in one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

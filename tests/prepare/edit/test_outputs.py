@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ from xdlc.errors import ProblemList, StorageError, UsageError
 from xdlc.ir import Graph, Model, Tensor, make_op, raw_data, u32
 from xdlc.ir import dtype as dt
 from xdlc.prepare.edit import edit
-from xdlc.runtime import CpuSession
+from xdlc.runtime.cpu import CpuSession
 
 
 def ports(model: Model, graph: str | None = None) -> tuple[list[str], list[str], list[str]]:

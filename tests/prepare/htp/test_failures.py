@@ -1,13 +1,11 @@
 """A failure of one SoC affects neither the others nor the source file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from tests.support import services
+from tests.support.commands import invoke
 from tests.support.htp_models import cnn, needs_htp
 from xdlc.cli.tools.graph_prepare import main
 from xdlc.container import caches, load
@@ -56,8 +54,7 @@ def test_a_crash_leaves_six_of_seven_done_and_says_which_failed(
     cnn(quantized=True).save(source)
     before = source.read_bytes()
     words = ["--input_dlc", source, "--output_dlc", target, "--htp_socs", ",".join(SEVEN)]
-    done = CliRunner().invoke(main, list(map(str, words)))
-    assert done.exit_code == BackendError.exit_code, done.output
+    done = invoke(main, *words, code=BackendError.exit_code)
     assert (
         f"{source}: {FAILING}: the vendor's library ended with SIGSEGV while compiling graph cnn"
         in done.output
@@ -66,8 +63,7 @@ def test_a_crash_leaves_six_of_seven_done_and_says_which_failed(
     found = caches(load(target))
     assert {cache.soc for cache in found} == set(SEVEN) - {FAILING}
     assert [cache.problem for cache in found] == [None] * 6
-    again = CliRunner().invoke(main, list(map(str, words)))
-    assert again.exit_code == BackendError.exit_code
+    invoke(main, *words, code=BackendError.exit_code)
 
 
 @pytest.mark.parametrize(
@@ -76,10 +72,7 @@ def test_a_crash_leaves_six_of_seven_done_and_says_which_failed(
         ("os.kill(os.getpid(), signal.SIGKILL)", "fix: if memory ran out, free memory"),
         ("raise MemoryError()", "the system refuses: no memory is left"),
         ("raise ValueError(7)", "ended with status 1 while compiling graph cnn; it printed"),
-        (
-            "garble(); os._exit(0)",
-            "wrote into the channel that carries answers while compiling graph cnn",
-        ),
+        ("garble(); os._exit(0)", "wrote into the channel that carries answers while compiling graph cnn"),
         ("return {'refused': []}", "reported no error, but wrote no cache"),
         (
             "(folder / 'cache.bin').write_bytes(b'x' * 99); return {'refused': [], 'entry': {}}",

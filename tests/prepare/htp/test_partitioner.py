@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.single_ops import op_graph
 from xdlc.errors import BackendError, ContainerError
 from xdlc.ir import Graph, Model, Op, Tensor, make_op, static, u32
 from xdlc.ir import dtype as dt
@@ -262,10 +263,8 @@ def test_many_parts_that_gain_too_little_do_not_go_one_by_one(monkeypatch: pytes
 
 
 def test_moving_data_alone_is_never_worth_it() -> None:
-    graph = Graph("g")
-    x, y = graph.add_input(Tensor("x", (4, 4), dt.INT32)), Tensor("y", (16,), dt.INT32)
-    graph.append(make_op(graph, "Reshape", [x], [y], name="reshape"))
-    graph.add_output(y)
+    x, y = Tensor("x", (4, 4), dt.INT32), Tensor("y", (16,), dt.INT32)
+    graph = op_graph("Reshape", [x], [y], name="reshape")
     numbers, costly = parted(graph, set(graph.ops))
     assert numbers == {}
     assert [op.name for op in costly] == ["reshape"]

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,9 +8,10 @@ import pytest
 
 from tests.support.htp_models import cnn, needs_htp, prepared_cnn, refused
 from tests.support.running import run_cache, run_htp
+from tests.support.single_ops import op_graph
 from xdlc.container import cache_provenance, load
 from xdlc.errors import BackendError, ConstraintError, ContainerError, UsageError
-from xdlc.ir import Graph, Model, Tensor, make_op, raw_data, static, u32
+from xdlc.ir import Model, Tensor, raw_data, static, u32
 from xdlc.ir import dtype as dt
 from xdlc.prepare.htp import Prepared, PrepareError, by_cause, prepare, prepare_all
 from xdlc.runtime.htp.cache_verdict import verdicts
@@ -41,11 +40,9 @@ def test_each_soc_gets_its_cache_and_the_model_stays(quantized: bool, tmp_path: 
 
 @needs_htp
 def test_wide_integers_are_narrowed_in_the_cache_only() -> None:
-    graph = Graph("g")
-    x, y = graph.add_input(Tensor("x", (2,), dt.INT64)), Tensor("y", (2,), dt.INT64)
+    x, y = Tensor("x", (2,), dt.INT64), Tensor("y", (2,), dt.INT64)
     step = static("step", np.array([2, -3]))
-    graph.append(make_op(graph, "ElementWiseBinary", [x, step], [y], {"operation": u32(0)}, name="add"))
-    graph.add_output(y)
+    graph = op_graph("ElementWiseBinary", [x, step], [y], {"operation": u32(0)}, name="add")
     prepared = prepare(Model({"g": graph}), ["sm8650"])
     (described,) = prepared.metadata["cacheList"][0]["graphs"]
     ports = (*described["graphInputs"], *described["graphOutputs"])

@@ -1,7 +1,5 @@
 """Models that HTP supports in part: what is cached, marked, and left."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -123,10 +121,7 @@ def test_where_nothing_is_taken_all_reasons_are_given() -> None:
     prepared = prepare_all(refused(), ["sm8650"], partition=True)
     (problem,) = prepared.problems
     assert isinstance(problem, ProblemList)
-    assert [(each.node, each.op) for each in problem.problems] == [
-        ("softmax", "Softmax"),
-        ("tile", "Tile"),
-    ]
+    assert [(each.node, each.op) for each in problem.problems] == [("softmax", "Softmax"), ("tile", "Tile")]
     assert not prepared.model.records
     assert [tensor.name for tensor in prepared.model.main.outputs] == ["y", "z"]
 

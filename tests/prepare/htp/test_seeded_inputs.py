@@ -1,13 +1,11 @@
 """Seeded inputs of graphs that strangers made."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 from xdlc.ir import Graph, Tensor, i32, make_op, static
 from xdlc.ir import dtype as dt
-from xdlc.prepare.htp.seeded_inputs import NoInputError, seeded
+from xdlc.prepare.htp.verify import NoInputError, seeded
 
 
 def indices(depth: int, rows: int) -> Graph:

@@ -1,7 +1,5 @@
 """Caches of several graphs: verification of each, and common weights."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,13 +9,14 @@ import xdlc
 from tests.support.control_flow_models import ADD, MULTIPLY, binary, graph_of, loop_model
 from tests.support.faulty_ops import CASES, leave_out_forms
 from tests.support.htp_models import cnn, needs_htp, prepared_cnn
+from tests.support.single_ops import op_graph
 from xdlc.container import cache_provenance
 from xdlc.ir import Graph, Model, Role, Tensor, b8, i32, make_op, raw_data, static, u32
 from xdlc.ir import dtype as dt
 from xdlc.ir.data import Array
 from xdlc.opdefs.elementwise_enums import ATAN, SUBTRACT
 from xdlc.prepare.htp import op_judgement, prepare, prepare_all, verify
-from xdlc.prepare.htp.seeded_inputs import seeded
+from xdlc.prepare.htp.verify import seeded
 from xdlc.runtime.htp.cache_verdict import verdicts
 from xdlc.runtime.htp.process import start
 
@@ -87,12 +86,10 @@ def test_planted_fault_is_an_error_that_names_the_op(case: str) -> None:
 def product(channels: int, features: int) -> Model:
     """A FullyConnected whose weights have blocks, as Conv2d is not yet in its place."""
     rng = np.random.default_rng(0)
-    graph = Graph("g")
-    source = graph.add_input(Tensor("x", (1, channels), dt.FLOAT32))
+    source = Tensor("x", (1, channels), dt.FLOAT32)
     weight = static("w", (rng.standard_normal((features, channels)) / channels**0.5).astype("f4"))
     result = Tensor("y", (1, features), dt.FLOAT32)
-    graph.append(make_op(graph, "FullyConnected", [source, weight], [result], name="product"))
-    graph.add_output(result)
+    graph = op_graph("FullyConnected", [source, weight], [result], name="product")
     samples = [{"x": rng.standard_normal((1, channels)).astype("f4")} for _ in range(4)]
     widths = {"weights_bitwidth": 4, "act_bitwidth": 16, "weights_block_size": 32, "use_lpbq": True}
     return xdlc.quantize(Model({"g": graph}), samples, **widths)  # type: ignore[arg-type]

@@ -1,7 +1,5 @@
 """The page in a real browser: drawn, sorted, filtered, opened, nothing run."""
 
-from __future__ import annotations
-
 from tests.support.pages import ROWS, opened
 from xdlc.quant.report import write
 

@@ -1,7 +1,5 @@
 """ONNX models of one EPContext node, and the provider that runs them."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

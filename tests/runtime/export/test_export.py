@@ -1,7 +1,5 @@
 """Models written as ONNX: their results in onnxruntime, and their files."""
 
-from __future__ import annotations
-
 import json
 
 import ml_dtypes

@@ -1,7 +1,5 @@
 """Ops of users in exported ONNX models, and back from there."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

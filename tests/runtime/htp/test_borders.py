@@ -1,14 +1,12 @@
 """Inputs and outputs that HTP has in another form: the caller's is the model's."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
+from tests.support.commands import invoke
 from tests.support.htp_models import needs_htp, validate
 from tests.support.running import run, run_htp
 from xdlc.cli.tools.net_run import main as net_run
@@ -138,8 +136,7 @@ def test_net_run_takes_and_gives_the_models_own_types(tmp_path: Path) -> None:
         command = ["--container", tmp_path / "m.dlc", "--input_list", tmp_path / "list.txt"]
         command += ["--runtime", runtime, "--output_dir", folder]
         command += ["--use_native_input_files", "--use_native_output_files"]
-        done = CliRunner().invoke(net_run, list(map(str, command)))
-        assert done.exit_code == 0, done.output
+        invoke(net_run, *command)
         results[runtime] = np.fromfile(folder / "Result_0" / "y_native.raw", np.uint8)
     np.testing.assert_array_equal(results["htp"], results["cpu"])
     np.testing.assert_array_equal(results["cpu"], np.maximum(array, 128).reshape(-1))

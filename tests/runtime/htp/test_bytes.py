@@ -1,7 +1,5 @@
 """Bools and bytes on the emulation of HTP, which has few operations on them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

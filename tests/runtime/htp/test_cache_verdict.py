@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -258,10 +256,7 @@ def test_device_without_htp_is_said_once(device: str) -> None:
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [
-        ({"mode": "lenient"}, "there is no mode 'lenient'"),
-        ({"sdk": "new"}, "'new' is not a version"),
-    ],
+    [({"mode": "lenient"}, "there is no mode 'lenient'"), ({"sdk": "new"}, "'new' is not a version")],
 )
 def test_wrong_options_are_named(options: dict[str, str], said: str) -> None:
     with pytest.raises(UsageError, match=said):

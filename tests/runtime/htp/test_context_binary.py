@@ -1,16 +1,14 @@
 """Context binaries: out of a DLC, described, run, and damaged."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
 import xdlc
+from tests.support.commands import invoke
 from tests.support.htp_models import cnn, needs_htp, prepared_cnn
+from xdlc.api.execution import alternatives
 from xdlc.cli.tools import graph_prepare, info, net_run
 from xdlc.container import caches
 from xdlc.container.cache_entry import read_entry
@@ -18,15 +16,8 @@ from xdlc.container.caches import add_cache, is_context_binary
 from xdlc.errors import BackendError, ContainerError, ModelError, UsageError, XdlcError
 from xdlc.ir import Model
 from xdlc.prepare.htp import prepare
-from xdlc.runtime.graph_choice import alternatives
 
 FEEDS = {"x": np.linspace(-1, 1, 256, dtype=np.float32).reshape(1, 8, 8, 4)}
-
-
-def invoke(tool: Any, *words: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(tool.main, [*map(str, words)])
-    assert result.exit_code == code, result.output
-    return result
 
 
 @pytest.fixture

@@ -63,7 +63,7 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ForkServ
 
 
 def query(server: ForkServer, command: str, *, timeout: float = 30, **request: Any) -> dict[str, Any]:
-    with HtpWorker(server.launch) as child:
+    with HtpWorker(launch=server.launch) as child:
         return child.ask({"do": command, "library": "", **request}, timeout=timeout)
 
 

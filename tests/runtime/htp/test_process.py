@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+import os
+import signal
 import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.support import services
-from tests.support.htp_models import cnn
-from xdlc.errors import StorageError
-from xdlc.runtime.htp.process import HtpWorker, stored_model, validated_op
+from tests.support.htp_models import cnn, needs_htp, refused
+from xdlc.errors import BackendError, ProblemList, StorageError, UsageError
+from xdlc.runtime import htp
+from xdlc.runtime.htp.process import HtpWorker, WorkerSession, stored_model, validated_op
 from xdlc.worker.process import ChildDiedError
 
 COMMANDS = """
@@ -84,3 +88,114 @@ def test_a_disk_that_is_full_is_an_error(monkeypatch: pytest.MonkeyPatch) -> Non
         HtpWorker()
     with pytest.raises(StorageError, match="No space left on device"), stored_model(cnn(quantized=False)):
         pass
+
+
+X = [np.random.default_rng(seed).uniform(-1, 1, (1, 8, 8, 4)).astype("float32") for seed in range(3)]
+ECHO = """
+import os, time
+
+def tell(request, files):
+    return {"pid": os.getpid()}
+
+def sleep(request, files):
+    os.write(files[0], b"sleeping")
+    time.sleep(60)
+
+def commands():
+    return {"tell": tell, "sleep": sleep}
+"""
+
+
+@pytest.fixture
+def echo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A child that answers with its process id, without the vendor's library."""
+    services.htp(monkeypatch, tmp_path, ECHO)
+
+
+@pytest.mark.usefixtures("echo")
+def test_one_child_serves_all_requests_and_goes() -> None:
+    with HtpWorker() as worker:
+        pids = {worker.ask({"do": "tell"}, timeout=20)["pid"] for _ in range(3)}
+        (pid,) = pids
+        os.kill(pid, 0)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+@pytest.mark.usefixtures("echo")
+def test_a_child_that_hangs_is_ended_and_the_next_request_starts_another() -> None:
+    with HtpWorker() as worker:
+        first = worker.ask({"do": "tell"}, timeout=20)
+        with pytest.raises(BackendError, match=r"did not end within 0\.5 s while sleeping"):
+            worker.ask({"do": "sleep"}, timeout=0.5)
+        assert not worker.is_alive
+        with pytest.raises(ProcessLookupError):
+            os.kill(first["pid"], 0)
+        assert worker.ask({"do": "tell"}, timeout=20) != first
+
+
+@pytest.mark.usefixtures("echo")
+def test_a_child_that_died_unnoticed_is_an_error() -> None:
+    with HtpWorker() as worker:
+        pid = worker.ask({"do": "tell"}, timeout=20)["pid"]
+        os.kill(pid, signal.SIGTERM)
+        with pytest.raises(BackendError, match="ended with SIGTERM"):
+            worker.ask({"do": "tell"}, timeout=20)
+
+
+@needs_htp
+def test_a_cache_runs_like_its_model_again_and_again() -> None:
+    model = cnn(quantized=True)
+    compiled = htp.compile_for(model, "sm8650", htp.CompileOptions())
+    assert compiled.entry["socModel"] == 57
+    assert compiled.entry["graphs"][0]["graphBlobInfo"]["vtcmSize"] == 4
+    with WorkerSession.of_model(model, "sm8650") as composed, WorkerSession.of_cache(compiled.data) as stored:
+        for x in (*X, X[0]):
+            given, wanted = (served.run({"x": x}, native=True)["y"] for served in (stored, composed))
+            assert np.array_equal(given, wanted)
+
+
+@needs_htp
+def test_wrong_feeds_do_not_end_the_child() -> None:
+    with WorkerSession.of_model(cnn(quantized=True), "sm8650") as served:
+        with pytest.raises(UsageError, match=r"model: sm8650: array for 'x': needs shape"):
+            served.run({"x": X[0][0]})
+        assert served.run({"x": X[0]})["y"].shape == (1, 5)
+
+
+@needs_htp
+def test_what_is_refused_is_told_when_it_is_opened() -> None:
+    with pytest.raises(ProblemList) as caught:
+        WorkerSession.of_model(refused(), "sm8650")
+    assert "is 1, but Softmax of HTP accepts only 3" in caught.value.problems[0].problem
+
+
+@needs_htp
+def test_a_crash_names_the_step_and_ends_the_session(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    text = (
+        "import os\nfrom xdlc.runtime.htp import backend\nfrom xdlc.runtime.htp.service import commands\n"
+        "execute, runs = backend.CompiledGraph.execute, []\n"
+        "def failing(self, feeds, results):\n"
+        "    runs.append(1)\n"
+        "    self._htp._step('executing graph cnn')\n"
+        "    os.kill(os.getpid(), 11) if len(runs) > 1 else execute(self, feeds, results)\n"
+        "backend.CompiledGraph.execute = failing\n"
+    )
+    services.htp(monkeypatch, tmp_path, text)
+    with WorkerSession.of_model(cnn(quantized=True), "sm8650") as served:
+        served.run({"x": X[0]})
+        with pytest.raises(BackendError) as caught:
+            served.run({"x": X[1]})
+        assert str(caught.value).startswith("model: sm8650: the vendor's library ended with SIGSEGV")
+        assert "while executing graph cnn" in caught.value.problem
+        with pytest.raises(BackendError, match="the emulation ended"):
+            served.run({"x": X[2]})
+
+
+def test_a_full_disk_is_told() -> None:
+    class Full:
+        def write_to(self, file: object) -> None:
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(StorageError, match="xdlc cannot write a temporary file: No space left on device"):
+        WorkerSession.of_cache(Full())  # type: ignore[arg-type]

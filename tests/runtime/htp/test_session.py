@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +12,7 @@ from xdlc.container import cache_provenance
 from xdlc.errors import BackendError, ConstraintError, XdlcError
 from xdlc.ir import Model, raw_data
 from xdlc.prepare.htp import prepare, prepare_all
-from xdlc.runtime import CpuSession
+from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.htp import library
 from xdlc.runtime.htp.process import WorkerSession
 from xdlc.runtime.htp.session import HtpSession

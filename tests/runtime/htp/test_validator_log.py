@@ -1,7 +1,5 @@
 """Refusals by HTP: the rule, the value, the accepted value, and a way out."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -178,6 +176,20 @@ def test_without_a_reason_xdlcs_tables_count() -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "code", "log", "said"),
+    [
+        ("Erf", 4005, [], "HTP has no op Erf"),
+        ("ReduceProd", 3110, ["OpValidator not found op."], "HTP has no op ReduceProd"),
+        ("MatMul", 3110, ["[4294967295] has incorrect Value 69, expected >= 73."], "needs architecture v73"),
+        ("X", 3110, ["QnnBackend_validateOpConfig failed 3110"], "logs no reason"),
+        ("X", 3110, ["Tensor can only have static dimensions"], "dynamic dimensions"),
+    ],
+)
+def test_what_hits_every_op_is_put_in_words(kind: str, code: int, log: list[str], said: str) -> None:
+    assert said in explain(Op(kind, [], [], name="op"), code, log)[0]
+
+
+@pytest.mark.parametrize(
     ("line", "reason"),
     [
         ("Something new 5", "HTP does not support the op; the library logs: Something new 5"),
@@ -211,3 +223,17 @@ def test_one_error_reports_all_ops_that_need_fp16() -> None:
 def test_the_format_that_a_soc_lacks_is_read_from_the_log() -> None:
     assert missing_format(["odd", "The SocModel doesn't support FP16"]) == "FP16"
     assert missing_format(["odd"]) is None
+
+
+def test_dtype_refusal_lists_what_is_accepted_nearest_first() -> None:
+    log = [
+        "Unsupported input/output datatypes requested for the HTP Op 'Cast' in the node 'op'.",
+        "Requested I/O datatype set:\n\n   in[0]:QNN_DATATYPE_INT_64\n   out[0]:QNN_DATATYPE_FLOAT_32",
+        "Supported I/O datatype sets for the configuration: X\n   1:\n   in[0]:QNN_DATATYPE_UFIXED_POINT_8\n"
+        "   out[0]:QNN_DATATYPE_BOOL_8\n   2:\n   in[0]:QNN_DATATYPE_INT_64\n   out[0]:QNN_DATATYPE_INT_32",
+    ]
+    problem, _ = explain(Op("Cast", [], [], name="op"), 3110, log)
+    assert problem == (
+        "HTP does not support the data types in[0]=int64 out[0]=float32; "
+        "accepted: in[0]=int64 out[0]=int32; in[0]=ufixed8 out[0]=bool8"
+    )

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 import xdlc
-from xdlc.ir import AxisScaleOffset, Graph, Model, ScaleOffset, Tensor, make_op, static, u32
+from tests.runtime.htp_arithmetic.products import model_of, shapes_of, sums_of
+from tests.support.single_ops import op_graph
+from xdlc.ir import Model, ScaleOffset, Tensor
 from xdlc.ir import dtype as dt
-from xdlc.runtime import CpuSession
+from xdlc.runtime.cpu import CpuSession
 
 INPUT, WEIGHT = 0.001, 0.01
 
@@ -27,72 +29,26 @@ class Product:
         rng = np.random.default_rng(0)
         self.step = 256 if bits == 8 else 65536
         self.stride, self.offset = stride, offset
-        matrix = kind == "FullyConnected"
-        shape = (rows, channels) if matrix else (1, rows, rows, channels)
-        depth = 1 if kind.startswith("Depth") else channels
+        shape, wide = shapes_of(kind, taps, channels, units, rows)
         self.x = rng.integers(0, 65536, shape).astype(np.uint16)
-        wide = (units, channels) if matrix else (taps, taps, depth, units)
         most = 127 if bits == 8 else 0x7F7F
         self.weights = rng.integers(-most, most + 1, wide)
         self.bias = rng.integers(-(10**6), 10**6, units) * self.step // 256
         scales = (WEIGHT * 256 / self.step * rng.uniform(0.5, 1.5, units)).astype(np.float32)
-        graph = Graph("g")
-        encoding = ScaleOffset(INPUT, offset)
-        entry = graph.add_input(Tensor("x", shape, dt.UFIXED16, encoding))
-        held = AxisScaleOffset(0 if matrix else 3, tuple(map(float, scales)))
-        inputs = [
-            entry,
-            static("w", self.weights.astype(f"int{bits}"), dt.SFIXED8 if bits == 8 else dt.SFIXED16, held),
-            static(
-                "b",
-                self.bias.astype(np.int32),
-                dt.SFIXED32,
-                AxisScaleOffset(0, tuple(float(INPUT * scale) for scale in scales)),
-            ),
-        ]
-        size = (rows - taps) // stride + 1
-        result = ScaleOffset(INPUT * WEIGHT / multiplier, -32768)
-        target = Tensor("y", (rows, units) if matrix else (1, size, size, units), dt.UFIXED16, result)
-        params = {}
-        if not matrix:
-            params = {
-                "stride": static("s", np.full(2, stride, np.uint32)),
-                "pad_amount": static("p", np.zeros((2, 2), np.uint32)),
-                "dilation": static("d", np.ones(2, np.uint32)),
-            }
-        if kind == "Conv2d":
-            params["group"] = u32(1)
-        graph.append(make_op(graph, kind, inputs, [target], params, name="op"))
-        graph.add_output(target)
-        self.model = Model({"g": graph})
-        self.multipliers = scales.astype(np.float64) * (encoding.scale / result.scale)
-        self.size = size
-
-    def raw(self, x):
-        """Return the sums of weights times ``x``."""
-        x = x.astype(np.int64)
-        if x.ndim == 2:
-            return x @ self.weights.T
-        taps = self.weights.shape[0]
-        reach = self.stride * (self.size - 1) + 1
-        total = 0
-        for row in range(taps):
-            for column in range(taps):
-                part = x[:, row : row + reach : self.stride, column : column + reach : self.stride]
-                held = self.weights[row, column]
-                total = total + (part * held[0] if held.shape[0] == 1 else part @ held)
-        return total
+        encodings = ScaleOffset(INPUT, offset), ScaleOffset(INPUT * WEIGHT / multiplier, -32768)
+        stored = self.weights.astype(f"int{bits}"), self.bias.astype(np.int32)
+        self.model, self.multipliers = model_of(kind, self.x, *stored, scales, *encodings, stride=stride)
 
     def expected(self, *, whole):
         sums = self.weights.sum(axis=1) if self.weights.ndim == 2 else self.weights.sum(axis=(0, 1, 2))
         if whole:
-            exact = self.raw(self.x) + self.offset * sums + self.bias
+            exact = sums_of(self.x, self.weights, self.stride) + self.offset * sums + self.bias
             lifted = exact + np.round(32768 / self.multipliers)
             steps = np.floor(lifted * fifteen_bits(self.multipliers) + 0.5)
         else:
             bias = (np.trunc if self.step == 256 else np.round)(self.bias / self.step)
             rest = half_down(self.offset * sums / self.step) + bias
-            total = np.floor(self.raw(self.x) / self.step) + rest
+            total = np.floor(sums_of(self.x, self.weights, self.stride) / self.step) + rest
             steps = np.round(total * self.step * self.multipliers) + 32768
         return np.clip(steps, 0, 65535).astype(np.uint16)
 
@@ -147,15 +103,12 @@ def matmul(offset):
     rng = np.random.default_rng(1)
     x = rng.integers(0, 65536, (1, 2, 12, 20)).astype(np.uint16)
     w = rng.integers(0, 65536, (1, 2, 20, 8)).astype(np.uint16)
-    graph = Graph("g")
     inputs = [
-        graph.add_input(Tensor("x", x.shape, dt.UFIXED16, ScaleOffset(INPUT, offset))),
-        graph.add_input(Tensor("w", w.shape, dt.UFIXED16, ScaleOffset(0.0001, -32768))),
+        Tensor("x", x.shape, dt.UFIXED16, ScaleOffset(INPUT, offset)),
+        Tensor("w", w.shape, dt.UFIXED16, ScaleOffset(0.0001, -32768)),
     ]
     target = Tensor("y", (1, 2, 12, 8), dt.UFIXED16, ScaleOffset(0.01, -32768))
-    graph.append(make_op(graph, "MatMul", inputs, [target], {}, name="op"))
-    graph.add_output(target)
-    return Model({"g": graph}), {"x": x, "w": w}
+    return Model({"g": op_graph("MatMul", inputs, [target])}), {"x": x, "w": w}
 
 
 @pytest.mark.parametrize("offset", [0, -20001, -32768])

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 import xdlc
-from xdlc.ir import AxisScaleOffset, Graph, Model, ScaleOffset, Tensor, make_op, static, u32
+from tests.runtime.htp_arithmetic.products import model_of, shapes_of, sums_of
+from tests.support.single_ops import op_graph
+from xdlc.ir import Model, ScaleOffset, Tensor, make_op, u32
 from xdlc.ir import dtype as dt
-from xdlc.runtime import CpuSession
+from xdlc.runtime.cpu import CpuSession
 
 INPUT, WEIGHT, OFFSET = 0.02, 0.01, -100
 STRIDED = "depthwise with strides"
@@ -21,49 +23,18 @@ CASES = {
 }
 
 
-def model_of(kind, taps, channels, units, stride, multiplier, rows=10):
+def case_of(kind, taps, channels, units, stride, multiplier, rows=10):
+    """Return a model, what goes in, the exact sums and the multipliers."""
     rng = np.random.default_rng(2)
-    matrix = kind == "FullyConnected"
-    shape = (rows, channels) if matrix else (1, rows, rows, channels)
-    depth = 1 if kind.startswith("Depth") else channels
+    shape, wide = shapes_of(kind, taps, channels, units, rows)
     x = rng.integers(0, 256, shape).astype(np.uint8)
-    weights = rng.integers(-127, 128, (units, channels) if matrix else (taps, taps, depth, units))
+    weights = rng.integers(-127, 128, wide)
     bias = rng.integers(-3000, 3000, units)
     scales = (WEIGHT * rng.uniform(0.5, 1.5, units)).astype(np.float32)
-    axis = 0 if matrix else 3
-    graph = Graph("g")
-    entry = graph.add_input(Tensor("x", shape, dt.UFIXED8, ScaleOffset(INPUT, OFFSET)))
-    held = AxisScaleOffset(axis, tuple(map(float, scales)))
-    steps = AxisScaleOffset(0, tuple(float(entry.encoding.scale * scale) for scale in scales))
-    inputs = [
-        entry,
-        static("w", weights.astype(np.int8), dt.SFIXED8, held),
-        static("b", bias.astype(np.int32), dt.SFIXED32, steps),
-    ]
-    size = (rows - taps) // stride + 1
-    result = (rows, units) if matrix else (1, size, size, units)
-    target = Tensor("y", result, dt.UFIXED8, ScaleOffset(INPUT * WEIGHT / multiplier, -128))
-    params = {}
-    if not matrix:
-        params = {
-            "stride": static("s", np.full(2, stride, np.uint32)),
-            "pad_amount": static("p", np.zeros((2, 2), np.uint32)),
-            "dilation": static("d", np.ones(2, np.uint32)),
-        }
-    if kind == "Conv2d":
-        params["group"] = u32(1)
-    graph.append(make_op(graph, kind, inputs, [target], params, name="op"))
-    graph.add_output(target)
-    real = (x.astype(np.int64) + OFFSET) @ weights.T if matrix else 0
-    if not matrix:
-        reach = stride * (size - 1) + 1
-        for row in range(taps):
-            for column in range(taps):
-                part = x[:, row : row + reach : stride, column : column + reach : stride].astype(np.int64)
-                tap = weights[row, column]
-                real = real + ((part + OFFSET) * tap[0] if depth == 1 else (part + OFFSET) @ tap)
-    multipliers = scales.astype(np.float64) * (entry.encoding.scale / target.encoding.scale)
-    return Model({"g": graph}), x, real + bias, multipliers
+    encodings = ScaleOffset(INPUT, OFFSET), ScaleOffset(INPUT * WEIGHT / multiplier, -128)
+    stored = weights.astype(np.int8), bias.astype(np.int32)
+    model, multipliers = model_of(kind, x, *stored, scales, *encodings, stride=stride)
+    return model, x, sums_of(x.astype(np.int64) + OFFSET, weights, stride) + bias, multipliers
 
 
 def expected(accumulator, multipliers, whole):
@@ -80,7 +51,7 @@ def expected(accumulator, multipliers, whole):
 
 @pytest.mark.parametrize("case", CASES)
 def test_equal_to_the_formula(case):
-    model, x, accumulator, multipliers = model_of(*CASES[case])
+    model, x, accumulator, multipliers = case_of(*CASES[case])
     found = CpuSession(model).run({"x": x}, native=True)["y"]
     np.testing.assert_array_equal(found, expected(accumulator, multipliers, case == STRIDED))
 
@@ -88,7 +59,7 @@ def test_equal_to_the_formula(case):
 @pytest.mark.vendor
 @pytest.mark.parametrize("case", CASES)
 def test_equal_to_htp(vendor_check, case):
-    model, x, _, _ = model_of(*CASES[case])
+    model, x, _, _ = case_of(*CASES[case])
     found = CpuSession(model).run({"x": x}, native=True)["y"].astype(np.int64)
     steps = np.abs(found - xdlc.run(model, {"x": x}, runtime="htp", native=True)["y"])
     assert steps.max() <= 1
@@ -96,7 +67,7 @@ def test_equal_to_htp(vendor_check, case):
 
 
 def test_an_activation_function_with_a_range_of_its_own_reads_unrounded_values():
-    model, x, _, _ = model_of(*CASES["convolution"])
+    model, x, _, _ = case_of(*CASES["convolution"])
     graph = model.main
     (source,) = graph.outputs
     graph.outputs.clear()
@@ -111,14 +82,12 @@ def test_an_activation_function_with_a_range_of_its_own_reads_unrounded_values()
 def sum_of(first, second, result):
     x = np.repeat(np.arange(256, dtype=np.uint8), 256).reshape(1, 256, 256, 1)
     y = np.tile(np.arange(256, dtype=np.uint8), 256).reshape(x.shape)
-    graph = Graph("g")
     inputs = [
-        graph.add_input(Tensor(name, x.shape, dt.UFIXED8, ScaleOffset(*encoding)))
+        Tensor(name, x.shape, dt.UFIXED8, ScaleOffset(*encoding))
         for name, encoding in (("x", first), ("y", second))
     ]
     target = Tensor("z", x.shape, dt.UFIXED8, ScaleOffset(*result))
-    graph.append(make_op(graph, "ElementWiseBinary", inputs, [target], {"operation": u32(0)}, name="add"))
-    graph.add_output(target)
+    graph = op_graph("ElementWiseBinary", inputs, [target], {"operation": u32(0)}, name="add")
     return Model({"g": graph}), {"x": x, "y": y}
 
 

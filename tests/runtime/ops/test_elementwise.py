@@ -1,7 +1,5 @@
 """Binary, unary and activation ops against numpy."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

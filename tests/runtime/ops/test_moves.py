@@ -1,7 +1,5 @@
 """Ops that move, pick and count elements against numpy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,12 +1,11 @@
 """Matrix products, normalization and recurrence against numpy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
+from tests.support.single_ops import op_graph
 from xdlc.errors import ModelError, UnsupportedOp
-from xdlc.ir import HOST_PACKAGE, Graph, ScaleOffset, Tensor, make_op, string
+from xdlc.ir import HOST_PACKAGE, ScaleOffset, Tensor, string
 from xdlc.ir.dtype import BY_NAME
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.host_kernels import DOMAIN, MICROSOFT
@@ -92,12 +91,10 @@ def test_products_of_unsigned_by_signed_bytes_do_not_saturate(one_op, type, orde
 
 
 def test_product_of_unsigned_by_signed_activations_does_not_saturate():
-    graph = Graph("mixed")
-    x = graph.add_input(Tensor("x", (4, 8), BY_NAME["ufixed8"], ScaleOffset(float(A_SCALE), 0)))
-    w = graph.add_input(Tensor("w", (8, 4), BY_NAME["sfixed8"], ScaleOffset(float(W_SCALE), 0)))
+    x = Tensor("x", (4, 8), BY_NAME["ufixed8"], ScaleOffset(float(A_SCALE), 0))
+    w = Tensor("w", (8, 4), BY_NAME["sfixed8"], ScaleOffset(float(W_SCALE), 0))
     y = Tensor("y", (4, 4), BY_NAME["ufixed8"], ScaleOffset(float(RESULT_SCALE), 0))
-    graph.append(make_op(graph, "MatMul", [x, w], [y], {}, name="product"))
-    graph.add_output(y)
+    graph = op_graph("MatMul", [x, w], [y], {}, name="product")
     feeds = {"x": np.full((4, 8), 255, np.uint8), "w": np.full((8, 4), 127, np.int8)}
     result = CpuSession(graph, threads=1, plain=True).run(feeds, native=True)["y"]
     np.testing.assert_array_equal(result, round(8 * 255 * 127 * float(A_SCALE * W_SCALE / RESULT_SCALE)))
@@ -179,12 +176,12 @@ def _sigmoid(x):
 
 def _cell(x, h, c, inputs):
     forget, cell, output = (x @ inputs[1 + k].T + h @ inputs[4 + k].T + inputs[7 + k] for k in range(3))
+    forget = forget + (0 if inputs[19] is None else c * inputs[19])
     if inputs[16] is None:
         gate = 1 - _sigmoid(forget)
     else:
         peep = 0 if inputs[18] is None else c * inputs[18]
         gate = _sigmoid(x @ inputs[16].T + h @ inputs[17].T + inputs[21] + peep)
-    forget = forget + (0 if inputs[19] is None else c * inputs[19])
     c = _sigmoid(forget) * c + gate * np.tanh(cell)
     output = output + (0 if inputs[20] is None else c * inputs[20])
     return _sigmoid(output) * np.tanh(c), c
@@ -209,7 +206,7 @@ def _lstm_inputs(rng, x, *, coupled, peepholes):
 def test_lstm(one_op, rng, form, coupled):
     steps = 1 if form == "step" else 3
     sequence = rng.normal(size=(steps, 2, 5)).astype(np.float32)
-    inputs = _lstm_inputs(rng, sequence, coupled=coupled, peepholes=form == "peepholes" and not coupled)
+    inputs = _lstm_inputs(rng, sequence, coupled=coupled, peepholes=form == "peepholes")
     h, c, states = inputs[10], inputs[11], {}
     for step in range(steps)[:: -1 if form == "reverse" else 1]:
         h, c = _cell(sequence[step], h, c, inputs)
@@ -231,6 +228,13 @@ def test_lstm_with_projection_says_so(one_op, rng):
     inputs = _lstm_inputs(rng, rng.normal(size=(2, 5)).astype(np.float32), coupled=True, peepholes=False)
     inputs[22] = np.zeros((4, 4), np.float32)
     with pytest.raises(UnsupportedOp, match="projection"):
+        one_op("Lstm", inputs, [(2, 4)] * 3, static_inputs=range(1, 24))
+
+
+def test_lstm_without_mandatory_weights_says_so(one_op, rng):
+    inputs = _lstm_inputs(rng, rng.normal(size=(2, 5)).astype(np.float32), coupled=True, peepholes=False)
+    inputs[5] = None
+    with pytest.raises(ModelError, match="input 5 of the op is missing"):
         one_op("Lstm", inputs, [(2, 4)] * 3, static_inputs=range(1, 24))
 
 

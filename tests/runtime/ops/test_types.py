@@ -1,7 +1,5 @@
 """Types that the host computes in wider ones: narrow integers and bfloat16."""
 
-from __future__ import annotations
-
 import ml_dtypes
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Convolutions, pools, resizes and normalizations against loops in numpy."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

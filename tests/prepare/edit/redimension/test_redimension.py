@@ -1,7 +1,5 @@
 """A resized model equals its source converted with those dimensions."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +15,7 @@ from xdlc.errors import ConstraintError, ProblemList, UsageError
 from xdlc.ir import Graph, Model, Tensor, static, u32
 from xdlc.ir import dtype as dt
 from xdlc.prepare.edit import edit
-from xdlc.runtime import CpuSession
+from xdlc.runtime.cpu import CpuSession
 
 Shape = tuple[int, ...]
 RNG = np.random.default_rng(5)
@@ -327,14 +325,7 @@ def test_rules(
             "do not divide 5x4",
         ),
         ("UnPack", [(2, 3)], [(3,), (3,)], {"axis": u32(0)}, (3, 3), "3 parts need as many outputs"),
-        (
-            "DetectionOutput",
-            [(1, 2, 3)],
-            [(1, 9)],
-            {},
-            (2, 2, 3),
-            "which has no rule for its results",
-        ),
+        ("DetectionOutput", [(1, 2, 3)], [(1, 9)], {}, (2, 2, 3), "which has no rule for its results"),
     ],
 )
 def test_what_is_open_is_refused_with_the_op(

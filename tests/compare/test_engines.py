@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from xdlc.compare.progress import Progress
+from xdlc.compare.engines import Progress
 
 NODES = [(["x"], ["a"]), (["a"], ["b"]), (["b", "a"], ["c"]), (["c", "x"], ["d"]), (["c"], ["unused"])]
 
