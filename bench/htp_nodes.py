@@ -39,7 +39,7 @@ from tqdm import tqdm
 from workers import run
 
 import xdlc
-from xdlc.runtime.htp.process import HtpWorker, execute, query
+from xdlc.runtime.htp.process import HtpWorker, WorkerSession
 from xdlc.targets import find_soc
 
 VERDICTS = ("right", "bound", "off", "refused", "died", "timeout")
@@ -53,15 +53,14 @@ class Emulation:
 
     def __init__(self, soc: str) -> None:
         self.soc = find_soc(soc)
-        self.worker = HtpWorker()
-        self.place: dict[str, Any] = {"where": "model", "soc": self.soc.name, "timeout": SECONDS}
+        self.worker = HtpWorker("model", self.soc.name)
 
     def open(self, path: Path) -> None:
         request = {"do": "open", "model": str(path), "graph": None, "soc_id": self.soc.id}
-        query(request, **self.place, worker=self.worker)
+        self.worker.query(request, timeout=SECONDS)
 
     def run(self, feeds: Mapping[str, Any], *, native: bool) -> dict[str, Any]:
-        return execute(self.worker, feeds, **self.place, native=native, graph=None)
+        return WorkerSession(self.worker).run(feeds, native=native, timeout=SECONDS)
 
 
 EMULATIONS: dict[str, Emulation] = {}  # one in each worker process

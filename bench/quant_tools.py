@@ -100,7 +100,7 @@ def ours(**options: Any) -> Callable[[Task], Run]:
 
     def quantize(task: Task) -> Run:
         import xdlc
-        from xdlc.runtime import CpuSession
+        from xdlc.runtime.cpu import CpuSession
 
         path = task.scratch / "quantized.dlc"
         model = xdlc.convert(task.model)

@@ -215,7 +215,7 @@ def run_as(model: Any, feeds: Mapping[str, Any], dtypes: Mapping[str, Any]) -> d
     Such an output has two readings: stored integers, which a source that ends in QuantizeLinear gives, and
     the real numbers that they stand for, which one gives that ends in DequantizeLinear.
     """
-    from xdlc.runtime import CpuSession
+    from xdlc.runtime.cpu import CpuSession
 
     session = CpuSession(model, threads=1)
     results = session.run(feeds)

@@ -23,7 +23,7 @@ import xdlc
 from xdlc import api
 from xdlc.compare.figures import sqnr
 from xdlc.errors import each_problem
-from xdlc.prepare.htp.seeded_inputs import seeded
+from xdlc.prepare.htp.verify import seeded
 from xdlc.runtime.htp.library import using
 
 START, END = "<!-- matrix -->", "<!-- end of matrix -->"

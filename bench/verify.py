@@ -23,8 +23,7 @@ from xdlc.container import cache_provenance
 from xdlc.errors import XdlcError, each_problem
 from xdlc.opdefs.traits import macs
 from xdlc.prepare.htp import prepare
-from xdlc.prepare.htp.seeded_inputs import seeded
-from xdlc.prepare.htp.verify import Verifying, verify_caches
+from xdlc.prepare.htp.verify import Verifying, seeded, verify_caches
 from xdlc.runtime.htp.process import ForkServer, stored_model
 
 SUFFIXES = (".onnx", ".tflite", ".dlc", ".caffemodel", ".pt2")

@@ -25,8 +25,8 @@ from pathlib import Path
 import xdlc
 from tests.support.contents import Content, blocks, content, side
 from tests.support.pages import Browser
+from xdlc.view.content import page
 from xdlc.view.content import side as side_of
-from xdlc.view.page import page
 
 FLAGS = ("--disable-frame-rate-limit", "--disable-gpu-vsync")
 FRAMES = 120

@@ -71,10 +71,7 @@ CONTENTS = {
         "guides/ci",
     ),
     "Guides: own operations": (
-        "guides/plugins",
-        "guides/udo-config",
-        "guides/udo-conversion",
-        "guides/udo-packages",
+        "guides/udo",
         "guides/*",
     ),
     "When it goes wrong": ("troubleshooting", "reference/errors"),

@@ -8,6 +8,7 @@ The site has all pages. docs/reference has those without a page for each tool, a
 from __future__ import annotations
 
 import argparse
+import ctypes
 import inspect
 import re
 import sys
@@ -19,6 +20,7 @@ from typing import Any
 import click
 
 from xdlc.cli.help import WHOLE
+from xdlc.runtime import interfaces
 
 ROOT = Path(__file__).resolve().parents[1]
 PROBLEMS = ROOT / "xdlc" / "problems.toml"
@@ -29,6 +31,7 @@ def pages() -> dict[str, str]:
     texts = {f"reference/cli/{name}.md": _tool_page(name, command) for name, command in tools().items()}
     texts["reference/cli.md"] = _tools_page()
     texts["reference/api.md"] = _api_page()
+    texts["reference/op-package-interfaces.md"] = _interfaces_page()
     if PROBLEMS.exists():
         texts["reference/errors.md"] = errors_page(tomllib.loads(PROBLEMS.read_text()))
     return texts
@@ -210,6 +213,42 @@ def _api_page() -> str:
         lines += [f"| `{path}` | {first_line(name)} |" for name, path in rows.items()]
         lines += ["", "```{eval-rst}", "\n\n".join(directives), "```", ""]
     return "\n".join(lines)
+
+
+# ------------------------------------------------------------------ the vendor's interfaces
+
+
+def _interfaces_page() -> str:
+    """Return each struct with its offsets on 64-bit systems, and each enum."""
+    rows = [
+        "# Interfaces of op packages",
+        "",
+        "Generated packages and xdlc's runtime use these facts; the stand-in headers come from them. "
+        "The proof of a fact is its reference page, public code that uses the fact (use), a library of "
+        "the vendor (library), or open.",
+        "",
+    ]
+    for header in interfaces.headers():
+        rows += [f"## {header.file}", "", f"Source: {header.page}.", ""]
+        for item in header.types:
+            rows += [f"**{item.name}**, {item.kind}; proof: {item.proof}.", "", *_interface_rows(item)]
+    return "\n".join(rows)
+
+
+def _interface_rows(item: interfaces.CType) -> Iterator[str]:
+    if item.kind == "struct":
+        kind = interfaces.ctype(item.name)
+        yield from ("| offset | member |", "|---|---|")
+        for member in item.members:
+            offset = getattr(kind, interfaces.field(member)[0]).offset
+            yield f"| {offset} | `{member if ' ' in member else f'union {member}'}` |"
+        yield from (f"| {ctypes.sizeof(kind)} | end |", "")
+    elif item.kind in ("callback", "function"):
+        yield from (f"`{item.returns} ({', '.join(item.members)})`", "")
+    elif item.kind == "alias":
+        yield from (f"`{item.returns}`", "")
+    elif item.members:
+        yield from (*(f"- `{member}`" for member in item.members), "")
 
 
 # ------------------------------------------------------------------ the errors

@@ -14,9 +14,13 @@ from fuzz.mutate.protobuf import mutate_protobuf
 from fuzz.mutate.tables import mutate_tables
 from fuzz.mutate.tree import mutate_json, mutate_xml
 from xdlc.schema._generated import dlc3_model, dlc3_params, dlc4_model, dlc4_params, tflite
+from xdlc.schema.table import Table
 
 Mutator = Callable[[random.Random, bytes, bytes], bytes]
-_DLC = {3: (dlc3_model.Model, dlc3_params.Params), 4: (dlc4_model.Model, dlc4_params.Params)}
+_DLC: dict[int, tuple[type[Table], type[Table]]] = {
+    3: (dlc3_model.Model, dlc3_params.Params),
+    4: (dlc4_model.Model, dlc4_params.Params),
+}
 
 
 def _text(rng: random.Random, data: bytes, other: bytes) -> bytes:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from xdlc.page import assemble
-from xdlc.view.page import script, style
+from xdlc.view.content import script, style
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent

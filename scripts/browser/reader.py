@@ -14,7 +14,7 @@ from xdlc.api.viewing import view_content
 from xdlc.container.caches import is_context_binary
 from xdlc.errors import UsageError, XdlcError, each_problem
 from xdlc.lazy import is_installed
-from xdlc.view.page import packed_json
+from xdlc.view.content import packed_json
 
 LONGEST = 200
 """Characters of a file's name that a path has."""

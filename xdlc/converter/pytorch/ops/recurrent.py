@@ -40,7 +40,8 @@ def _layer(
     """Return states [T, B, directions * units] and the last [directions, B, units]."""
     cell, attributes = _FORMS[kind]
     if directions[0].projection is None:
-        attributes = {name: value * len(directions) for name, value in attributes.items()}
+        if "activations" in attributes:  # of each direction
+            attributes = {"activations": attributes["activations"] * len(directions)}
         return layer(g, cell, x, directions, states, **attributes)
     runs = []
     for index, weights in enumerate(directions):
