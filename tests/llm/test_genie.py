@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.bundles import facts_of, parts_with_graphs, small_decoder, tokenizer_json, written
 from tests.support.htp_models import needs_htp
-from xdlc.container import caches
+from xdlc.container.caches import caches
 from xdlc.errors import BackendError, UsageError
 from xdlc.ir import Model, TensorData
 from xdlc.llm import genie

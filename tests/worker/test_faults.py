@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,10 @@ from xdlc.converter import hdf5
 from xdlc.errors import BackendError, ModelError
 from xdlc.ir import ArrayData, MappedFile
 from xdlc.llm import genie, tokenizer
-from xdlc.quant.calibration import worker as calibration
-from xdlc.quant.calibration.calibrate import calibrate
-from xdlc.quant.calibration.worker import Watch
-from xdlc.quant.engine import Engine
 from xdlc.runtime import htp, onnx_evaluator
 from xdlc.runtime.htp import process as htp_process
 from xdlc.runtime.udo import Kernels, worker_client
+from xdlc.worker import executors
 from xdlc.worker.process import SharedWorker
 
 FAULTS = """
@@ -72,12 +70,11 @@ def run_kernels(patch: pytest.MonkeyPatch, folder: Path, service: str) -> None:
         kernels._link.offers()
 
 
-def run_calibration(patch: pytest.MonkeyPatch, folder: Path, service: str) -> None:
-    patch.setattr(calibration, "SERVICE", service)
-    patch.setattr(calibration, "_SECONDS", SECONDS / 2)
-    model = cnn(quantized=False)
-    samples = [{"x": np.zeros((1, 8, 8, 4), np.float32)}]
-    calibrate(model, Watch(list(model.main.inputs)), samples, Engine(jobs=2))
+def run_task(patch: pytest.MonkeyPatch, folder: Path, service: str) -> None:
+    patch.setattr(executors, "SERVICE", service)
+    patch.setattr(executors, "_LONGEST", SECONDS)
+    with executors.open_workers(2) as workers:
+        list(workers.in_order([partial(abs, -1)], "work"))
 
 
 def run_onnx(patch: pytest.MonkeyPatch, folder: Path, service: str) -> None:
@@ -133,7 +130,7 @@ RUNS: dict[str, tuple[Run, str, tuple[type[Exception], ...]]] = {
     "htp": (run_htp, "xdlc.runtime.htp.service", (BackendError,)),
     "htp copy": (run_htp_copy, "xdlc.runtime.htp.service", (BackendError,)),
     "kernels": (run_kernels, "xdlc.runtime.udo.service", (BackendError,)),
-    "calibration": (run_calibration, "xdlc.quant.calibration.worker", (BackendError,)),
+    "task": (run_task, "xdlc.worker.tasks", (BackendError,)),
     "onnx": (run_onnx, "xdlc.runtime.onnx_evaluator", (onnx_evaluator.RefusedError, BackendError)),
     "genie": (run_genie, "xdlc.llm.genie_service", (BackendError,)),
     "tokenizer": (run_tokenizer, "xdlc.llm.tokenizer_service", (ModelError, BackendError)),

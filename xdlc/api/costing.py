@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
 
 from xdlc.api.models import executable, loaded
 from xdlc.api.verbs import verb
 from xdlc.errors import UsageError, XdlcError, raise_all
 from xdlc.ir import Model
 from xdlc.options import PathLike, Step
+from xdlc.options.running import WorkerOptions
 
 if TYPE_CHECKING:
     from xdlc.cost.device import DeviceCost
@@ -25,6 +27,7 @@ def cost(
     *,
     vtcm: Sequence[int] = (),
     step: Step | None = None,
+    **options: Unpack[WorkerOptions],
 ) -> CostReport:
     """Return the operations, bytes and estimated times of a model on SoCs.
 
@@ -36,6 +39,7 @@ def cost(
         socs: SoC names such as ``sm8650``.
         vtcm: Sizes of VTCM in MB; xdlc makes a plan for each size.  Default: the whole VTCM of the SoC.
         step: Called as ``step(title, done, total)`` with the number of finished plans and of all plans.
+        **options: Options of the workers that compile.
 
     Returns:
         The report.  ``static`` has MACs and bytes of each graph; ``devices`` has a plan for each SoC and size
@@ -65,46 +69,47 @@ def cost(
         for size in dict.fromkeys(vtcm) or (None,)
         for target in (targets(socs, options=CompileOptions(size, optimization_level=2)) if socs else ())
     ]
-    devices, refused = _device_costs(source, plans, where or "model", step) if plans else ([], [])
+    devices, refused = _device_costs(source, plans, where or "model", step, options) if plans else ([], [])
     times = [milliseconds(cost, source.graphs[cost.graph]) for cost in devices]
     static = map(static_cost, source.graphs.values())
     return CostReport(tuple(static), tuple(devices), tuple(times), tuple(refused))
 
 
 def _device_costs(
-    model: Model, plans: Sequence[Target], name: str, step: Step | None
+    model: Model, plans: Sequence[Target], name: str, step: Step | None, options: WorkerOptions
 ) -> tuple[list[DeviceCost], list[XdlcError]]:
     """Return costs by plan and graph, and errors of the plans that fail.
 
     Plans are compiled several at a time.
     """
-    from xdlc.cost.device import device_costs
-    from xdlc.prepare.htp.compile_jobs import each_of, processors
+    from xdlc.prepare.htp.compile_jobs import Site
     from xdlc.runtime.htp.process import ForkServer, stored_model
+    from xdlc.worker.executors import open_compilers
 
-    costs: dict[str, list[DeviceCost]] = {}
-    errors: dict[str, XdlcError] = {}
-    with stored_model(model) as path, ForkServer(path) as server:
+    costs: dict[int, list[DeviceCost]] = {}
+    errors: dict[int, XdlcError] = {}
 
-        def work(number: str) -> list[DeviceCost]:
-            plan = plans[int(number)]
-            return device_costs(model, plan.soc, plan.options, name=name, path=path, launch=server.launch)
+    def started(number: int) -> None:
+        if step is not None:
+            step(f"compiling for {plans[number].name}", len(costs) + len(errors), len(plans))
 
-        def started(number: str) -> None:
-            if step is not None:
-                step(f"compiling for {plans[int(number)].name}", len(costs) + len(errors), len(plans))
-
-        numbers = list(map(str, range(len(plans))))
-        for number, outcome in each_of(
-            numbers, work, jobs=processors(), started=started, give_up=server.close
-        ):
+    with stored_model(model) as path, open_compilers(**options) as workers, ForkServer(path) as server:
+        site = Site(model, path, workers, server)
+        tasks = {number: site.task(_costs, plan, name=name) for number, plan in enumerate(plans)}
+        for number, outcome in workers.each(tasks, name, started):
             if isinstance(outcome, XdlcError):
                 errors[number] = outcome
             elif isinstance(outcome, Exception):
                 raise outcome
             else:
                 costs[number] = outcome
-    refused = [errors[number] for number in numbers if number in errors]
+    refused = [errors[number] for number in sorted(errors)]
     if not costs:
         raise_all(refused)
-    return [cost for number in numbers for cost in costs.get(number, ())], refused
+    return [cost for number in sorted(costs) for cost in costs[number]], refused
+
+
+def _costs(model: Model, path: Path, plan: Target, **how: Any) -> list[DeviceCost]:
+    from xdlc.cost.device import device_costs
+
+    return device_costs(model, plan.soc, plan.options, path=path, **how)

@@ -7,9 +7,10 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Lock
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ from xdlc.llm.sources import Network, open_network
 from xdlc.llm.tokenizer import Tokenizer, read_text
 from xdlc.options import DEFAULT_SOC, Names, Notify, Step, check_values, spell
 from xdlc.options.language_models import BuildOptions
+from xdlc.options.running import WorkerOptions
 from xdlc.targets import find_soc
 from xdlc.version import VERSION
 from xdlc.worker.temporary import TemporaryFolder
@@ -60,6 +62,9 @@ def build(
     algorithms: Names = (),
     weights_bitwidth_of: Mapping[str, int] | None = None,
     verify: bool = True,
+    jobs: int = 1,
+    scheduler: str | None = None,
+    executor: Executor | None = None,
     notify: Notify = lambda text: None,
     step: Step = lambda title, done, total: None,
 ) -> Bundle:
@@ -82,13 +87,16 @@ def build(
         weights_bitwidth_of: Bits of weights by the names of linear maps, in which ``*`` matches any
             characters.
         verify: Whether context binaries are verified against the host.
+        jobs: Context binaries to compile at a time, and processes that calibrate.
+        scheduler: Address of a Dask scheduler, whose workers calibrate and compile.
+        executor: An executor that does.
         step: Called with what is done, and how many steps are done of all.
 
     Raises:
         UsageError: If an option does not fit.
         XdlcError: If the checkpoint is damaged or not supported, or a step fails.
     """
-    stated = {"weights": weights, "kv": kv, "prompt_tokens": prompt_tokens}
+    stated = {"weights": weights, "kv": kv, "prompt_tokens": prompt_tokens, "jobs": jobs}
     check_values(BuildOptions, {**stated, "weights_bitwidth_of": weights_bitwidth_of})
     contexts = (context,) if isinstance(context, int) else tuple(context)
     algorithms = (algorithms,) if isinstance(algorithms, str) else tuple(algorithms)
@@ -115,7 +123,16 @@ def build(
             fix=f"omit the option, or use {spell('weights', 'w4')} or w8",
         )
     request = _Request(
-        checkpoint, network, form, tuple(lengths), socs, verify, _kv_bits(form, kv), bits, algorithms
+        checkpoint,
+        network,
+        form,
+        tuple(lengths),
+        socs,
+        verify,
+        _kv_bits(form, kv),
+        bits,
+        algorithms,
+        WorkerOptions(jobs=jobs, scheduler=scheduler, executor=executor),
     )
     if text is not None and not form.is_fixed:
         notify(f"{spell('text')} has no effect: activations stay floats, which need no calibration")
@@ -137,6 +154,7 @@ class _Request:
         lengths: Lengths of the graphs.
         bits: Other bits of weights than the form's, by the names of linear maps.
         algorithms: Accuracy algorithms of the quantizer.
+        workers: Who works; the bundle does not depend on them.
     """
 
     checkpoint: Checkpoint
@@ -148,6 +166,7 @@ class _Request:
     kv_bits: int
     bits: Mapping[str, int]
     algorithms: tuple[str, ...]
+    workers: WorkerOptions
 
     @property
     def shares(self) -> bool:
@@ -194,12 +213,13 @@ def _built(
         """Return the notices, which the caller's thread reports."""
         verify, share = request.verifies, request.shares
         notices = list[str]()
-        check = compile_part(path, soc, file, verify=verify, notify=notices.append, share=share)
+        elsewhere: WorkerOptions = {**request.workers, "jobs": 1}
+        check = compile_part(path, soc, file, verify=verify, notify=notices.append, share=share, **elsewhere)
         progress.note(file, check)
         gc.collect()
         return notices
 
-    compiling = ThreadPoolExecutor(1)
+    compiling = ThreadPoolExecutor(request.workers["jobs"] or 1)
     try:
         for part in parts:
             report()
@@ -245,7 +265,7 @@ class _Source:
         self._calibrated: Calibrated | None = None
         if form.is_fixed:
             tokens = _tokens(request.checkpoint, text)
-            options = form.options | {"algorithms": request.algorithms}
+            options = form.options | request.workers | {"algorithms": request.algorithms}
             if request.targets:
                 options["target"] = request.targets[0]
             network, prompt = request.network, request.lengths[0]
@@ -355,6 +375,7 @@ class Progress:
     def __init__(self, folder: Path, fingerprint: str) -> None:
         self._path, self._fingerprint = folder / PROGRESS, fingerprint
         self._checks: dict[str, str] = {}
+        self._lock = Lock()
         with kept_apart([self._path]):  # which is replaced later on
             content = read_bytes(self._path, _LONGEST)[:_LONGEST] if self._path.is_file() else b""
         try:
@@ -374,14 +395,20 @@ class Progress:
 
     @property
     def checks(self) -> tuple[str, ...]:
-        """A sentence for each verified context binary."""
-        return tuple(self._checks.values())
+        """A sentence for each verified context binary, in the order of parts."""
+
+        def place(name: str) -> tuple[int, str, str]:
+            soc, _, file = name.partition("/")
+            return len(file), file, soc
+
+        return tuple(self._checks[name] for name in sorted(self._checks, key=place))
 
     def note(self, file: Path, check: str | None) -> None:
         """Note what was verified of a context binary."""
         if check is not None:
-            self._checks[f"{file.parent.name}/{file.name}"] = check
-            self._write()
+            with self._lock:
+                self._checks[f"{file.parent.name}/{file.name}"] = check
+                self._write()
 
     def end(self) -> None:
         """Remove the file: the bundle is complete."""

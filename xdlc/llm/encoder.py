@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from xdlc.container import caches, load
+from xdlc.container import load
+from xdlc.container.caches import caches
 from xdlc.errors import ConstraintError, UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Model, Tensor
 from xdlc.ir import dtype as dt

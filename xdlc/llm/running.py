@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, Unpack
 
 import numpy as np
 
-from xdlc.container import cache_provenance, caches, load
+from xdlc.container import cache_provenance, load
 from xdlc.container.cache_provenance import Verification
+from xdlc.container.caches import caches
 from xdlc.errors import BackendError, ModelError, UsageError
 from xdlc.ir import Graph, MappedData, MappedFile, Model
 from xdlc.ir.files import make_folder, replace_file
@@ -22,6 +23,7 @@ from xdlc.llm.layout import IDS, LOGITS
 from xdlc.llm.tokenizer import Tokenizer
 from xdlc.options import Notify, Step, spell
 from xdlc.options.language_models import ENGINES
+from xdlc.options.running import WorkerOptions
 from xdlc.prepare.htp import prepare
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.htp.process import WorkerSession
@@ -231,6 +233,7 @@ def compile_part(
     verify: bool,
     notify: Notify,
     share: bool = False,
+    **workers: Unpack[WorkerOptions],
 ) -> str | None:
     """Write the context binary of a part for a SoC; return what was verified, or None.
 
@@ -238,11 +241,13 @@ def compile_part(
         file: The file to write.
         verify: Whether to compare it with the host.
         share: Whether graphs have their common weights once, for a device alone.
+        **workers: Who compiles and verifies.
 
     Raises:
         PrepareError: If the vendor's compiler refuses it, or it computes something else than the host.
     """
-    compiled = prepare(part, [soc], verify=verify, share_graph_weights=share, jobs=1, notify=notify)
+    options = {"verify": verify, "share_graph_weights": share}
+    compiled = prepare(load(part), [soc], path=part, notify=notify, **options, **workers)
     (cache,) = (cache for cache in caches(compiled) if cache.soc == soc)
     if cache.data is None:
         raise ValueError(f"the cache for {soc} has no content")

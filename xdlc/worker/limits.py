@@ -1,4 +1,4 @@
-"""Limits of time and memory of a child process."""
+"""Processors of this process; limits of time and memory of a child process."""
 
 from __future__ import annotations
 
@@ -14,6 +14,15 @@ _PERIOD = 0.2
 """Seconds between two looks at the memory: a process fills 0.5 GB in them at most."""
 _MOST = 7
 """Limit of the process's memory as a multiple of the free memory: seven eighths of an idle machine."""
+
+
+def processors() -> int:
+    """Return the number of processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+AT_A_TIME = min(4, processors())
+"""Runs of a session that work at the same time."""
 
 
 @contextlib.contextmanager

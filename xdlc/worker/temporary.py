@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -77,4 +76,6 @@ class TemporaryFolder:
 
 def _remove(folder: str, owner: int) -> None:
     if os.getpid() == owner:
+        import shutil
+
         shutil.rmtree(folder, ignore_errors=True)

@@ -2,21 +2,67 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
-from queue import SimpleQueue
-from typing import TypeVar
+from functools import partial
+from pathlib import Path
+from typing import Any
 
+from xdlc.container import load
 from xdlc.errors import XdlcError
+from xdlc.ir import Model
 from xdlc.prepare.htp.cache_records import ExistingCache, Selection, check, difference
 from xdlc.prepare.htp.targets import Target
-from xdlc.runtime.htp import Compiled, build_id, compile_for
+from xdlc.runtime.htp import Compiled, CompileOptions, build_id, compile_for
 from xdlc.runtime.htp.process import ForkServer
+from xdlc.worker.executors import Workers
+from xdlc.worker.tasks import Task, kept_open
 
 Step = Callable[[str, int, int], None]
 """Called with the current step, the number of finished SoCs, and of all SoCs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A model, and the workers of tasks about it.
+
+    Threads of this process share its server; each process has a server of its own.
+
+    Attributes:
+        path: A DLC with the model.
+    """
+
+    model: Model
+    path: Path
+    workers: Workers
+    server: ForkServer
+
+    def task(
+        self, function: Callable[..., Any], *args: Any, path: Path | None = None, **options: Any
+    ) -> Task:
+        """Return a task that calls a function with the model, its path and arguments.
+
+        The keyword ``launch`` of the function starts a child that has loaded the model.
+
+        Args:
+            path: The DLC, if it is another one.
+        """
+        if self.workers.are_processes:
+            return partial(_at_worker, function, self.workers.parcel(path or self.path), *args, **options)
+        return partial(function, self.model, path or self.path, *args, launch=self.server.launch, **options)
+
+
+def _at_worker(function: Callable[..., Any], path: Path, *args: Any, **options: Any) -> Any:
+    def opened(stack: ExitStack) -> tuple[Model, ForkServer]:
+        return load(path), stack.enter_context(ForkServer(path))
+
+    with kept_open(path, "site", opened) as (model, server):
+        return function(model, path, *args, launch=server.launch, **options)
+
+
+def _compile(_: Model, path: Path, soc: str, options: CompileOptions, **how: Any) -> Compiled:
+    return compile_for(path, soc, options, **how)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +86,7 @@ class CompileJobs:
     Args:
         selections: The graphs to compile, by SoC.
         timeout: Time limit in seconds per SoC.
-        keep: Whether they stay, with the graphs as they compiled them.
+        keep: Whether the children stay, with the graphs as they compiled them, if they are of this process.
     """
 
     def __init__(
@@ -50,18 +96,17 @@ class CompileJobs:
         existing: Mapping[str, ExistingCache],
         selections: Mapping[str, Selection],
         timeout: float,
-        server: ForkServer,
+        site: Site,
         keep: bool = False,
     ) -> None:
-        self._name, self._timeout, self._server = name, timeout, server
-        self._keep = keep
+        self._name, self._timeout, self._site = name, timeout, site
+        self._keep = keep and not site.workers.are_processes
         self._wanted = {target.name: target for target in targets}
         self._held, self._selections = existing, selections
-        self._build = build_id(launch=server.launch) if self._wanted.keys() & existing.keys() else ""
         self._results: dict[str, Outcome | XdlcError] = {}
 
-    def do(self, jobs: int, step: Step | None, total: int) -> None:
-        """Compile for ``jobs`` SoCs at a time, in processes; ``total`` counts all."""
+    def do(self, step: Step | None, total: int) -> None:
+        """Compile for several SoCs at a time; ``total`` counts all SoCs."""
         running: dict[str, None] = {}
 
         def show() -> None:
@@ -73,11 +118,10 @@ class CompileJobs:
             running[soc] = None
             show()
 
-        outcomes = each_of(
-            list(self._wanted), self._outcome, jobs=jobs, started=start, give_up=self._server.close
-        )
-        for soc, outcome in outcomes:
-            self._results[soc] = self._result(soc, outcome)
+        notices = self._reuse()
+        tasks = {soc: self._task(soc) for soc in self._wanted if soc not in self._results}
+        for soc, result in self._site.workers.each(tasks, self._name, start):
+            self._results[soc] = self._outcome(soc, result, notices.get(soc))
             del running[soc]
             show()
 
@@ -93,86 +137,45 @@ class CompileJobs:
         results = ((soc, self._results[soc]) for soc in self._wanted)
         return {soc: result for soc, result in results if isinstance(result, XdlcError)}
 
-    def _outcome(self, soc: str) -> Outcome:
-        target, existing, selection = self._wanted[soc], self._held.get(soc), self._selections[soc]
-        notice = None
-        if existing is not None:
-            changed = difference(existing, selection, target.options, self._build)
+    def _reuse(self) -> dict[str, str]:
+        """Keep valid caches; return notices about the others."""
+        existing = {soc: self._held[soc] for soc in self._wanted if soc in self._held}
+        build = build_id(launch=self._site.server.launch) if existing else ""
+        notices: dict[str, str] = {}
+        for soc, cache in existing.items():
+            selection = self._selections[soc]
+            changed = difference(cache, selection, self._wanted[soc].options, build)
             if changed is None:
-                kept = f"{soc}: xdlc keeps {existing.cache.name}: {_why_kept(existing)}"
-                return Outcome(selection, None, kept)
-            notice = f"{soc}: xdlc replaces {existing.cache.name}, which {changed}"
-        compiled = compile_for(
-            selection.model,
+                notice = f"{soc}: xdlc keeps {cache.cache.name}: {_why_kept(cache)}"
+                self._results[soc] = Outcome(selection, None, notice)
+            else:
+                notices[soc] = f"{soc}: xdlc replaces {cache.cache.name}, which {changed}"
+        return notices
+
+    def _task(self, soc: str) -> Task:
+        return self._site.task(
+            _compile,
             soc,
-            target.options,
+            self._wanted[soc].options,
+            path=self._selections[soc].path,
             timeout=self._timeout,
             name=self._name,
-            launch=self._server.launch,
             keep=self._keep,
         )
-        check(target, compiled, f"{self._name}: {soc}")
-        return Outcome(selection, compiled, notice)
 
-    def _result(self, soc: str, outcome: Outcome | Exception) -> Outcome | XdlcError:
-        if isinstance(outcome, Outcome | XdlcError):
-            return outcome
-        raise outcome
+    def _outcome(self, soc: str, result: Compiled | Exception, notice: str | None) -> Outcome | XdlcError:
+        if isinstance(result, XdlcError):
+            return result
+        if isinstance(result, Exception):
+            raise result
+        try:
+            check(self._wanted[soc], result, f"{self._name}: {soc}")
+        except XdlcError as error:
+            return error
+        return Outcome(self._selections[soc], result, notice)
 
 
-def _why_kept(held: ExistingCache) -> str:
-    if held.facts is not None:
+def _why_kept(cache: ExistingCache) -> str:
+    if cache.facts is not None:
         return "the cache is up to date"
     return "another tool compiled the cache, but its inputs, outputs and options match"
-
-
-_T = TypeVar("_T")
-_STARTED = object()
-
-
-def processors() -> int:
-    """Return the number of processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def each_of(
-    names: Sequence[str],
-    work: Callable[[str], _T],
-    *,
-    jobs: int,
-    started: Callable[[str], None],
-    give_up: Callable[[], None],
-) -> Iterator[tuple[str, _T | Exception]]:
-    """Run work for each name in threads; yield name and result or error.
-
-    Args:
-        work: The work for a name, most of which is waiting for a process of its own.
-        jobs: How many to work for at a time.
-        started: Called in the caller's thread with a name whose work begins.
-        give_up: Called if the caller is interrupted: ends the processes that the work waits for.
-    """
-    events: SimpleQueue[tuple[str, object]] = SimpleQueue()
-
-    def run(name: str) -> None:
-        events.put((name, _STARTED))
-        try:
-            events.put((name, work(name)))
-        except Exception as error:  # the caller separates failures from bugs
-            events.put((name, error))
-
-    with ThreadPoolExecutor(max(1, min(jobs, len(names)))) as pool:
-        try:
-            for name in names:
-                pool.submit(run, name)
-            left = len(names)
-            while left:
-                name, outcome = events.get()
-                if outcome is _STARTED:
-                    started(name)
-                else:
-                    left -= 1
-                    yield name, outcome  # type: ignore[misc]
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            give_up()
-            raise

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 from zlib import crc32
 
@@ -33,7 +34,7 @@ from xdlc.opdefs.control_flow import has_control_flow, outer_graphs, reachable
 from xdlc.opdefs.traits import traits
 from xdlc.options import spell
 from xdlc.prepare.htp.cache_records import held_caches, options_of_facts
-from xdlc.prepare.htp.compile_jobs import each_of
+from xdlc.prepare.htp.compile_jobs import Site
 from xdlc.prepare.htp.op_judgement import (
     USELESS,
     Feeds,
@@ -51,6 +52,7 @@ from xdlc.runtime.htp.session import CacheSession
 from xdlc.runtime.states import with_first_values
 from xdlc.runtime.timeout import EMULATED
 from xdlc.worker.process import ChildDiedError
+from xdlc.worker.temporary import TemporaryFolder
 
 _FLOATS = 3.0
 """Largest seeded number of a float input."""
@@ -146,31 +148,22 @@ class Verified:
 
 
 def verify_caches(
-    model: Model, socs: Sequence[str], verifying: Verifying, *, name: str, timeout: float, jobs: int
+    site: Site, socs: Sequence[str], verifying: Verifying, *, name: str, timeout: float
 ) -> Verified:
-    """Verify the caches of SoCs; store the results in the model.
+    """Verify the caches of SoCs; store the results in the model of the site.
 
     Caches that were verified whole are not run again, except on a sample.  Wrong caches that xdlc compiled
     are removed.
 
     Args:
         timeout: Seconds that compiling parts of the model may take.
-        jobs: Number of caches to verify at a time.
     """
+    model = site.model
     existing, facts = held_caches(model), cache_provenance.read(model)
     todo = [soc for soc in socs if not _is_proven(model, existing[soc].facts, verifying)]
-    whole = {graph: GraphFacts("", graph) for graph in model.graphs}
-
-    def work(soc: str) -> Verification:
-        own = existing[soc]
-        sources = whole if own.facts is None else own.facts.graphs
-        options = None if own.facts is None else options_of_facts(own.facts)
-        return verify(model, own.cache, sources, verifying, name=name, timeout=timeout, options=options)
-
     notices: dict[str, str] = {}
     failures: dict[str, XdlcError] = {}
-    results = each_of(todo, work, jobs=jobs, started=lambda _soc: None, give_up=lambda: None)
-    for soc, result in results:
+    for soc, result in _results(site, todo, verifying, name, timeout):
         record, own_facts = existing[soc].cache.name, existing[soc].facts
         if isinstance(result, NoInputError):
             notices[soc] = f"{soc}: xdlc did not verify {record}: {result.problem}"
@@ -196,6 +189,30 @@ def verify_caches(
     return Verified(
         [notices[soc] for soc in ordered], {soc: failures[soc] for soc in todo if soc in failures}
     )
+
+
+def _results(
+    site: Site, socs: Sequence[str], verifying: Verifying, name: str, timeout: float
+) -> Iterator[tuple[str, Any]]:
+    """Yield SoCs, each with the verification of its cache or an error."""
+    with ExitStack() as stack:
+        if site.workers.are_processes:
+            path = Path(stack.enter_context(TemporaryFolder())) / "model.dlc"
+            site.model.save(path, crc=False)
+            site = replace(site, path=path)
+        tasks = {soc: site.task(_verify_cache, soc, verifying, name=name, timeout=timeout) for soc in socs}
+        yield from site.workers.each(tasks, name)
+
+
+def _verify_cache(
+    model: Model, _: Path, soc: str, verifying: Verifying, *, name: str, timeout: float, launch: Launch
+) -> Verification:
+    own = held_caches(model)[soc]
+    whole = {graph: GraphFacts("", graph) for graph in model.graphs}
+    sources = whole if own.facts is None else own.facts.graphs
+    options = None if own.facts is None else options_of_facts(own.facts)
+    verifying = replace(verifying, launch=launch)
+    return verify(model, own.cache, sources, verifying, name=name, timeout=timeout, options=options)
 
 
 def _is_proven(model: Model, facts: CacheFacts | None, verifying: Verifying) -> bool:
