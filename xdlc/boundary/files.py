@@ -21,6 +21,7 @@ _UNDEFINED = "QNN_DEFINITION_UNDEFINED"
 _INPUTS, _OUTPUTS = "Input Tensor Configuration", "Output Tensor Configuration"
 _SRC, _DESIRED, _GRAPH = "Src Model Parameters", "Desired Model Parameters", "Converted Graph"
 _EMPTY = ("", "null", "~")
+_TEMPLATE = "start from the file that `--dump_custom_io_config_template` or `--dump_config_template` writes"
 _STORED = {"uint8": "ufixed8", "int8": "sfixed8", "uint16": "ufixed16", "int16": "sfixed16"}
 """Types that mean stored integers, where the graph has floats."""
 _CUSTOM = {
@@ -63,7 +64,7 @@ def read(path: str | os.PathLike[str], *, has_sections: bool) -> Config:
     if not isinstance(path, str | os.PathLike):
         raise UsageError(f"the path is of type {type(path).__name__}", fix="pass the path of a YAML file")
     scope = Scope(os.fspath(path))
-    root = Node(_loaded(Path(path), scope.where))
+    root = Node(load_yaml(Path(path), _Loader, form="a YAML file of settings", fix=_TEMPLATE))
     config = Config([], {}, [])
     with scope.collected():
         if has_sections:
@@ -137,22 +138,40 @@ def _words(fields: Fields, key: str) -> list[str]:
     return list(fields.strings(key))
 
 
-class _Loader(yaml.BaseLoader):  # type: ignore[misc]
+class UniqueKeys:
+    """A part of a YAML loader: keys of a mapping are texts, and differ."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[str, Any]:
+        content: dict[str, Any] = {}
+        for key, value in node.value:
+            name = str(key.value)
+            if name in content:
+                raise yaml.constructor.ConstructorError(None, None, f"{name!r} repeats", key.start_mark)
+            content[name] = self.construct_object(value, deep=True)  # type: ignore[attr-defined]
+        return content
+
+
+class _Loader(UniqueKeys, yaml.BaseLoader):  # type: ignore[misc]
     """Reader of lists, texts, and mappings with unique keys and values."""
 
-    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if str(key.value) in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} repeats", key.start_mark)
-            seen.add(str(key.value))
-        found = super().construct_mapping(node, deep=True)
-        return {key: value for key, value in found.items() if value not in _EMPTY}
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[str, Any]:
+        content = super().construct_mapping(node, deep)
+        return {key: value for key, value in content.items() if value not in _EMPTY}
 
 
-def _loaded(path: Path, where: str) -> Any:
+def load_yaml(path: Path, loader: Any, *, form: str, fix: str) -> Any:
+    """Return the content of a small YAML file without aliases.
+
+    Args:
+        loader: Class of the reader.
+        form: What the file should be, with its article: ``a recipe``.
+        fix: What to do if the file is not YAML.
+
+    Raises:
+        StorageError: If the file cannot be read.
+        ModelError: If the file is not YAML, too large, or nested too deeply.
+    """
     content = read_bytes(path, MOST_BYTES)
-    fix = "start from the file that `--dump_custom_io_config_template` or `--dump_config_template` writes"
     try:
         if len(content) > MOST_BYTES:
             raise yaml.YAMLError(f"the file has more than {MOST_BYTES} bytes")
@@ -162,10 +181,10 @@ def _loaded(path: Path, where: str) -> Any:
             depth -= isinstance(event, yaml.CollectionEndEvent)
             if depth > MOST_DEPTH or isinstance(event, yaml.AliasEvent):
                 raise yaml.YAMLError("the file has YAML aliases, or is nested too deeply")
-        return yaml.load(content, Loader=_Loader)
+        return yaml.load(content, Loader=loader)
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         text = " ".join(str(error).split())
-        raise ModelError(f"is not a YAML file of settings: {text}", where=where, fix=fix) from error
+        raise ModelError(f"is not {form}: {text}", where=os.fspath(path), fix=fix) from error
 
 
 def template(model: Model, *, has_sections: bool = False) -> str:

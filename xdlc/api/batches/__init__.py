@@ -1,0 +1,1 @@
+"""Batches: the recipe, the work for one DLC, the journal."""
