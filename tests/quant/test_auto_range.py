@@ -63,8 +63,8 @@ def test_auto_has_no_choice_by_outputs_of_zeros_or_labels(net, options):
 def test_auto_takes_the_method_with_the_highest_sqnr(net, monkeypatch):
     best = Choice("sqnr")
 
-    def powers(self, choice, count):
-        return np.array([[[1.0], [0.1 if choice == best else 1.0]] for _ in range(count)])
+    def powers(self, choices, count):
+        return {choice: np.array([[[1.0], [0.1 if choice == best else 1.0]]] * count) for choice in choices}
 
     monkeypatch.setattr(module._Trials, "powers", powers)
     monkeypatch.setattr(module._Trials, "forget", lambda self, left: None)
@@ -124,10 +124,31 @@ def test_what_is_behind_is_given_up_and_what_clips_less_is_kept_longer():
         return np.array([[[1.0], [noise]] for noise in noises])
 
     best, close, poor = held(1, 1, 1, 1), held(1.5, 0.8, 1.5, 0.5), held(4, 4.5, 5, 4)
-    first, second, third, fourth, fifth, _ = CANDIDATES
+    first, second, third, fourth, fifth = CANDIDATES
     assert module._unbeaten({first: poor, second: best, third: close, fifth: poor}) == [second]
     assert module._unbeaten({first: close, second: close, third: close, fourth: best}) == [first, fourth]
     assert module._unbeaten({second: close, third: best}) == [third]
+
+
+def test_what_is_near_the_best_goes_on_beside_min_max():
+    def reached(*decibels):
+        sums = [np.array([[[1.0], [10.0 ** (-db / 10)]]]) for db in decibels]
+        return dict(zip(CANDIDATES, sums, strict=False))
+
+    first, second, _, fourth, fifth = CANDIDATES
+    assert module._near(reached(20, 24.4, 24.2, 24.3, 23.8)) == [first, second, fourth]
+    assert module._near(reached(20, 24.4, 21, 21, 21)) == [first, second]
+    assert module._near(reached(24, 20, 20, 20, 23.6)) == [first, fifth]
+
+
+def test_more_samples_run_for_much_that_may_be_chance_alone():
+    steady, lucky, small = (np.ones((4, 2, 1)) for _ in range(3))
+    steady[:, 1], lucky[:3, 1], lucky[3, 1], small[:, 1] = 0.5, 1.5, 0.01, 0.98
+    plain = np.ones((4, 2, 1))
+    plain[3, 1] = 4.0
+    assert module._is_open([plain, lucky])
+    assert not module._is_open([np.ones((4, 2, 1)), steady])
+    assert not module._is_open([np.ones((4, 2, 1)), small])
 
 
 @pytest.mark.parametrize("count", [1, 4, 5, 63])

@@ -1,16 +1,16 @@
 import numpy as np
 import pytest
 
-from tests.support.services import written
-from xdlc.errors import BackendError, ModelError, UsageError
+from xdlc.errors import ModelError, UsageError
 from xdlc.ir import Tensor, make_op, u32
 from xdlc.ir.dtype import FLOAT64
 from xdlc.quant.calibration.calibrate import CHUNK, calibrate
-from xdlc.quant.calibration.statistics import DECAY, VALUES, ModelStatistics, spread
+from xdlc.quant.calibration.statistics import DECAY, VALUES, spread
 from xdlc.quant.calibration.worker import Watch
 from xdlc.quant.engine import Engine
 from xdlc.quant.samples import HELD_OUT
 from xdlc.runtime.cpu import CpuSession
+from xdlc.worker.executors import open_workers
 
 RELU, ADD, DIVIDE = 4, 0, 2
 
@@ -60,7 +60,8 @@ def test_held_out_samples_tell_nothing_of_the_rest_and_values_are_given_in_order
     def give(number, values):
         passed.append((number, values["mean"]))
 
-    found = calibrate(model, watch, iter(samples), Engine(jobs=jobs), give)
+    with open_workers(jobs) as workers:
+        found = calibrate(model, watch, iter(samples), Engine(workers=workers), give)
     rest = [sample["x"] for number, sample in enumerate(samples) if number != HELD_OUT - 1]
     assert found.rest[n.x].seen.high == max(float(array.max()) for array in rest)
     assert found.rest[n.x].count == HELD_OUT + 1
@@ -201,7 +202,9 @@ def test_processes_do_not_change_a_bit(net):
     n, model = network(net)
     tensors, samples = activations(model), n.samples(2 * CHUNK + 3)
     watch = Watch(tensors, tensors, histograms=True)
-    alone, shared = (calibrate(model, watch, iter(samples), Engine(jobs=jobs)) for jobs in (1, 2))
+    alone = calibrate(model, watch, iter(samples), Engine())
+    with open_workers(2) as workers:
+        shared = calibrate(model, watch, iter(samples), Engine(workers=workers))
     identical(alone, shared)
 
 
@@ -210,23 +213,11 @@ def test_an_error_in_a_process_is_the_same_error(net):
     samples = n.samples(CHUNK + 2)
     samples[CHUNK]["x"][0, 0, 0, 0] = np.nan
     for jobs in (1, 2):
-        with pytest.raises(UsageError, match=f"sample {CHUNK}, tensor 'x'(?s:.*)NaN") as caught:
-            calibrate(model, Watch(activations(model)), samples, Engine(jobs=jobs))
-        assert caught.value.fix
-    with pytest.raises(UsageError, match="list of samples is empty"):
-        calibrate(model, Watch(activations(model)), [], Engine(jobs=2))
-
-
-def test_a_process_that_dies(net, monkeypatch, tmp_path):
-    n, model = network(net)
-    text = "import os, sys\ndef commands(): sys.stderr.write('out of luck'); os._exit(3)"
-    monkeypatch.setattr("xdlc.quant.calibration.worker.SERVICE", written(monkeypatch, tmp_path, text))
-    with pytest.raises(BackendError, match=r"status 3; it printed 'out of luck'(?s:.*)jobs=1"):
-        calibrate(model, Watch(activations(model)), n.samples(2), Engine(jobs=2))
-
-
-def test_measured_comes_back_from_its_file(tmp_path):
-    nothing = ModelStatistics()
-    with open(tmp_path / "a.npz", "w+b") as file:
-        nothing.save(file)
-        assert ModelStatistics.load(file) == nothing
+        with (
+            open_workers(jobs) as workers,
+            pytest.raises(UsageError, match=f"sample {CHUNK}, tensor 'x'(?s:.*)NaN") as caught,
+        ):
+            calibrate(model, Watch(activations(model)), samples, Engine(workers=workers))
+        assert (caught.value.code, bool(caught.value.fix)) == ("XD212", True)
+        with open_workers(jobs) as workers, pytest.raises(UsageError, match="list of samples is empty"):
+            calibrate(model, Watch(activations(model)), [], Engine(workers=workers))

@@ -1,11 +1,15 @@
+import ctypes
+from contextlib import ExitStack
+
 import numpy as np
 import pytest
+from numpy.linalg import _umath_linalg
 
 import xdlc
 from tests.quant.conftest import decided_plan
 from xdlc.ir import static, u32
 from xdlc.quant.engine import Engine
-from xdlc.quant.reconstruction.network import Walk, _added_to, fit_network
+from xdlc.quant.reconstruction.network import Walk, _added_to, _one_blas_thread, fit_network
 from xdlc.quant.reconstruction.problem import (
     TRIED,
     Sums,
@@ -15,11 +19,30 @@ from xdlc.quant.reconstruction.problem import (
     error_of,
     nearest,
     rounded_in_turn,
+    turns_of,
 )
 from xdlc.quant.reconstruction.sites import Fitted, find_sites, layout_of
 from xdlc.runtime.cpu import CpuSession
 
 LIMITS = (-8, 7)
+
+
+def test_threads_of_blas_come_back_after_the_last_of_two_calls():
+    library = ctypes.CDLL(_umath_linalg.__file__)
+    if not hasattr(library, "scipy_openblas_set_num_threads64_"):
+        pytest.skip("numpy has another BLAS")
+    before = library.scipy_openblas_get_num_threads64_()
+    library.scipy_openblas_set_num_threads64_(2)
+    try:
+        first, second = ExitStack(), ExitStack()
+        first.enter_context(_one_blas_thread())
+        second.enter_context(_one_blas_thread())
+        first.close()
+        assert library.scipy_openblas_get_num_threads64_() == 1
+        second.close()
+        assert library.scipy_openblas_get_num_threads64_() == 2
+    finally:
+        library.scipy_openblas_set_num_threads64_(before)
 
 
 def conv(n, kernel, out, *, kind="Conv2d", stride=(1, 1), dilation=(1, 1), pads=((0, 0), (0, 0)), group=1):
@@ -124,7 +147,7 @@ def test_each_step_of_rounding_leaves_less_error(seed, groups):
         return error_of(problem.gram, best - integers * scales)
 
     plain = nearest(best, scales, LIMITS)
-    turn = rounded_in_turn(problem.gram, best, scales, LIMITS)
+    turn = rounded_in_turn(turns_of(problem.gram), best, scales, LIMITS)
     moved = descended(problem.gram, best, turn, scales, LIMITS, 5)
     assert error(turn).sum() < 0.7 * error(plain).sum()
     assert (error(moved) <= error(turn) * 1.0001).all()

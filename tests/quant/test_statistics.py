@@ -1,4 +1,5 @@
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -131,3 +132,15 @@ def test_the_size_below_which_a_share_lies(kind):
 def test_an_empty_histogram_reaches_nothing():
     assert most_reach(Histogram()) == 0.0
     assert typical_steps(Statistics()) == float("inf")
+
+
+def test_a_histogram_that_travels_keeps_its_counts():
+    for values in (np.float32([]), np.float32([1.0, 2.0]), np.zeros(70_000, np.float32)):
+        histogram = Histogram.of(values)
+        copy = pickle.loads(pickle.dumps(histogram))
+        assert (copy.exponent, copy.first, copy.counts.dtype) == (
+            histogram.exponent,
+            histogram.first,
+            np.int64,
+        )
+        np.testing.assert_array_equal(copy.counts, histogram.counts)

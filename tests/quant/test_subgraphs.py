@@ -27,6 +27,7 @@ from xdlc.quant.plan import Plan
 from xdlc.quant.samples import Samples
 from xdlc.quant.storing import inner_graphs, quantized_copy, store
 from xdlc.quant.udo import UdoConstraints
+from xdlc.worker.executors import open_workers
 
 RELU = 4
 
@@ -96,9 +97,9 @@ def test_each_branch_has_the_ranges_of_its_own_samples():
         sample["x"][0, 0] = 10.0 + index
     tensors = {name: model.graphs[name].outputs[0] for name in ("main_then", "main_else")}
     for jobs in (1, 2):
-        found = calibrate(
-            model, Watch(list(tensors.values()), histograms=True), samples, Engine(jobs=jobs)
-        ).statistics
+        watch = Watch(list(tensors.values()), histograms=True)
+        with open_workers(jobs) as workers:
+            found = calibrate(model, watch, samples, Engine(workers=workers)).statistics
         then, other = (found[tensor] for tensor in tensors.values())
         assert (then.seen.high, then.count) == (13.0, 4)
         assert (other.seen.low, other.count) == (-21.0, 8)

@@ -12,6 +12,7 @@ from xdlc.quant.engine import Engine
 from xdlc.quant.judge import OutputJudge, Score, judged, parts_of_outputs
 from xdlc.quant.plan import Plan
 from xdlc.quant.precision import asked_precision
+from xdlc.quant.runs import Runs
 from xdlc.quant.samples import Sample, Samples
 from xdlc.quant.storing import store
 
@@ -36,14 +37,12 @@ class SampleJudge:
         self._engine = engine
         self._samples = samples
         graph = exact.main if isinstance(exact, Model) else exact
-        session = engine.session(exact, quantized=False, outputs=judged(graph))
-        floats = [session.run(sample) for sample in samples]
+        floats = list(Runs(engine, exact, quantized=False, outputs=judged(graph))(samples))
         kinds = {name: OutputKind(kind) for name, kind in plan.options.output_kind.items()}
         self.judge = OutputJudge(parts_of_outputs(graph, floats, kinds), floats)
 
     def score(self, model: Model | Graph) -> Score:
-        session = self._engine.session(model, outputs=self.judge.names)
-        return self.judge.score([session.run(sample) for sample in self._samples])
+        return self.judge.score(list(Runs(self._engine, model, outputs=self.judge.names)(self._samples)))
 
 
 class Guard(SampleJudge):

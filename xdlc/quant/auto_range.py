@@ -9,8 +9,9 @@ do not gain by.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
@@ -25,16 +26,23 @@ from xdlc.quant.judge import OutputJudge, Part, Score
 from xdlc.quant.plan import Plan
 from xdlc.quant.range_methods import Choice
 from xdlc.quant.ranges import Decision
+from xdlc.quant.runs import Runs
 from xdlc.quant.samples import Sample
 from xdlc.quant.storing import entered, quantized_copy
-from xdlc.runtime.cpu import AdjustableSession, CpuSession
+from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.engine import give_back
 
-FEW = 4
-"""Samples of the first round."""
+FEW, MOST = 2, 8
+"""Samples of the first round and of the last; each round has twice as many as the one before."""
 
-FINALISTS = 1
-"""Methods that go into the second round, beside min-max."""
+NEAR = 0.5
+"""How far in dB a method of the second round may be behind the best one of the first."""
+
+FINALISTS = 2
+"""Methods that go into the second round, beside min-max; later ones have one."""
+
+STAKE = 0.3
+"""Least gain over min-max in dB that is worth more samples where it may be chance."""
 
 MIN_GAIN = 0.1
 """Least gain in dB for which a method is taken in place of one that clips less."""
@@ -42,16 +50,12 @@ MIN_GAIN = 0.1
 CERTAINTY = 1.645
 """How many of its standard errors a gain has to be: chance reaches that once in twenty times."""
 
-LAGGING = 2
-"""Methods in a row that lag another before those that clip more are omitted."""
-
 LAG = 1.0
 """How many of its standard errors a method may lag one that clips less before it is dropped."""
 
 
 CANDIDATES = (
     Choice("min-max"),
-    Choice("percentile", 99.999),
     Choice("mse"),
     Choice("percentile", 99.99),
     Choice("sqnr"),
@@ -59,8 +63,8 @@ CANDIDATES = (
 )
 """Those that clip less first: samples that are not at hand reach farther than those that are."""
 
-_Run = Callable[[Choice, Sample], Mapping[str, Array]]
-"""Runs the quantized model under the encodings of a range method."""
+_Run = Callable[[Iterable[tuple[Choice, Sample]]], Iterator[Mapping[str, Array]]]
+"""Runs the quantized model on samples, each under the encodings of a range method."""
 
 
 def choose(plan: Plan, calibration: Calibration, engine: Engine) -> Plan:
@@ -68,9 +72,8 @@ def choose(plan: Plan, calibration: Calibration, engine: Engine) -> Plan:
 
     A plan without activations of 8 bits is returned as it is.
 
-    The methods are run on a few samples, and what is left of them on twice as many each round: a method that
-    lags another by more than chance explains is dropped.  Where two in a row lag, those that clip more are
-    omitted.
+    The methods are run on two samples, and those near the best one on four.  The best is run on eight
+    beside min-max if it gains much, but not more than chance explains.
 
     Args:
         calibration: Its calibration, with histograms; the samples to compare by are given up.
@@ -81,21 +84,23 @@ def choose(plan: Plan, calibration: Calibration, engine: Engine) -> Plan:
     engine.report("choosing ranges")
     if has_control_flow(plan.graph) or not plan.placement.has_free_bytes:
         return plan
-    kept = _evenly(compared)
+    kept = _evenly(compared)[:MOST]
     judge = calibration.judge(plan.graph, plan.options.output_kind, kept)
     parts = [part for part in judge.parts if part.kind is not OutputKind.LABELS]
     parts = [part for part in parts if any(part.of(sample.floats).any() for sample in kept)]
     if not parts:  # outputs of integers or zeros
         return plan
     trials = _Trials(plan, calibration, engine, kept, judge, parts)
-    first, left = CANDIDATES[0], list(CANDIDATES)
-    powers: dict[Choice, Array] = {}
-    for count in _rounds(trials.count):
-        powers |= _tried(trials, left, count)
-        left = _unbeaten({choice: powers[choice] for choice in left if choice in powers})
-        trials.forget(left)
-        if len(left) == 1:
+    first, count = CANDIDATES[0], min(FEW, trials.count)
+    powers = trials.powers(CANDIDATES, count)
+    left = _near(powers)
+    while count < trials.count:
+        count = min(2 * count, trials.count)
+        powers |= trials.powers(left, count)
+        left = _unbeaten({choice: powers[choice] for choice in left})
+        if not _is_open([powers[choice] for choice in left]):
             break
+    trials.forget(left)
     chosen = left[0]
     # The last one left may not have run all samples.
     scores = {choice: trials.score(choice) for choice in left} if len(left) > 1 else {}
@@ -122,30 +127,16 @@ def _evenly(kept: Sequence[KeptSample]) -> list[KeptSample]:
     return [kept[place] for place in places]
 
 
-def _rounds(count: int) -> list[int]:
-    """Return the number of samples of each round, twice as many each time."""
-    rounds = [FEW]
-    while rounds[-1] < count:
-        rounds.append(2 * rounds[-1])
-    return [min(size, count) for size in rounds]
-
-
-def _tried(trials: _Trials, choices: Sequence[Choice], count: int) -> dict[Choice, Array]:
-    """Return the powers of range methods until two in a row lag another for sure."""
-    powers: dict[Choice, Array] = {}
-    lagging = 0
-    for choice in choices:
-        powers[choice] = trials.powers(choice, count)
-        leader = max(powers, key=lambda rival: _sqnr(powers[rival]))
-        lagging = lagging + 1 if _is_gain(powers[choice], powers[leader]) else 0
-        if lagging == LAGGING:
-            break
-    return powers
+def _near(powers: Mapping[Choice, Array]) -> list[Choice]:
+    """Return min-max and the range methods near the best one."""
+    reached = {choice: float(_sqnr(sums)) for choice, sums in powers.items()}
+    least = max(reached.values()) - NEAR
+    return _best([choice for choice in powers if reached[choice] >= least], reached, FINALISTS)
 
 
 def _unbeaten(powers: Mapping[Choice, Array]) -> list[Choice]:
     """Return the range methods that may still be the best: min-max and another."""
-    reached = {choice: _sqnr(sums) for choice, sums in powers.items()}
+    reached = {choice: float(_sqnr(sums)) for choice, sums in powers.items()}
     order = list(powers)
     leader = max(order, key=lambda choice: reached[choice])
     left = []
@@ -154,8 +145,20 @@ def _unbeaten(powers: Mapping[Choice, Array]) -> list[Choice]:
         sure = CERTAINTY if clips_less else LAG
         if choice is leader or not _is_gain(powers[choice], powers[leader], sure):
             left.append(choice)
-    best = sorted((choice for choice in left if choice != CANDIDATES[0]), key=lambda choice: -reached[choice])
-    return [choice for choice in left if choice == CANDIDATES[0] or choice in best[:FINALISTS]]
+    return [choice for choice in _best(left, reached, 1) if choice in left]
+
+
+def _best(choices: Sequence[Choice], reached: Mapping[Choice, float], most: int) -> list[Choice]:
+    """Return min-max and the best of other range methods, those that clip less first."""
+    ranked = sorted(choices, key=lambda choice: -reached[choice])
+    best = [choice for choice in ranked if choice != CANDIDATES[0]][:most]
+    return [choice for choice in CANDIDATES if choice == CANDIDATES[0] or choice in best]
+
+
+def _is_open(powers: Sequence[Array]) -> bool:
+    """Return whether the last range method gains much, but perhaps by chance."""
+    gain = float(_sqnr(powers[-1]) - _sqnr(powers[0]))
+    return gain >= STAKE and not _is_gain(powers[0], powers[-1])
 
 
 def _sqnr(powers: Array) -> Array:
@@ -206,7 +209,7 @@ class _Trials:
         self._run = (
             _session_each(plan, calibration, engine, names)
             if parted
-            else _one_session(plan, calibration, names)
+            else _one_session(plan, calibration, engine, names)
         )
         self._results: dict[Choice, list[Mapping[str, Array]]] = {}
         self._known: dict[tuple[Choice, int], Array] = {}
@@ -215,17 +218,20 @@ class _Trials:
     def count(self) -> int:
         return len(self._kept)
 
-    def powers(self, choice: Choice, count: int) -> Array:
-        """Return the power of signal and noise by sample and output.
+    def powers(self, choices: Sequence[Choice], count: int) -> dict[Choice, Array]:
+        """Return the power of signal and noise of each method, by sample and output.
 
         They are sums of squares of values and of errors, [samples, 2, tensors], of the first samples.
         """
-        for index in range(count):
-            if (choice, index) not in self._known:
-                results = self._run(choice, self._kept[index].sample)
-                self._results.setdefault(choice, []).append(results)
-                self._known[choice, index] = _powers(self._floats[index], self._arrays(results))
-        return np.array([self._known[choice, index] for index in range(count)])
+        places = [(choice, index) for choice in choices for index in range(count)]
+        missing = [place for place in places if place not in self._known]
+        pairs = ((choice, self._kept[index].sample) for choice, index in missing)
+        for (choice, index), results in zip(missing, self._run(pairs), strict=True):
+            self._results.setdefault(choice, []).append(results)
+            self._known[choice, index] = _powers(self._floats[index], self._arrays(results))
+        return {
+            choice: np.array([self._known[choice, index] for index in range(count)]) for choice in choices
+        }
 
     def forget(self, left: Collection[Choice]) -> None:
         """Drop the results of all range methods except some."""
@@ -239,21 +245,19 @@ class _Trials:
         return [part.fine(part.of(results)) for part in self._parts]
 
 
-def _one_session(plan: Plan, calibration: Calibration, names: Sequence[str]) -> _Run:
+def _one_session(plan: Plan, calibration: Calibration, engine: Engine, names: Sequence[str]) -> _Run:
     """Return a function that runs one session with the encodings of any method."""
     first = replace(plan, choice=CANDIDATES[0]).decided(calibration)
-    session = AdjustableSession(quantized_copy(first, calibration), names)
+    runs = Runs(engine, quantized_copy(first, calibration), adjustable=True, outputs=names)
     give_back()  # what opening took beside the session
-    fed: dict[Choice, Mapping[str, Array]] = {}
 
-    def run(choice: Choice, sample: Sample) -> Mapping[str, Array]:
-        if choice not in fed:
-            is_first = choice == CANDIDATES[0]
-            decision = first.decision if is_first else plan.main.ranges(calibration, plan.options, choice)
-            fed[choice] = session.encodings(_activations(plan, decision))
-        return session.run(sample, fed[choice])
+    @cache
+    def encodings(choice: Choice) -> Mapping[str, Encoding]:
+        is_first = choice == CANDIDATES[0]
+        decision = first.decision if is_first else plan.main.ranges(calibration, plan.options, choice)
+        return _activations(plan, decision)
 
-    return run
+    return lambda pairs: runs.adjusted((sample, encodings(choice)) for choice, sample in pairs)
 
 
 def _session_each(plan: Plan, calibration: Calibration, engine: Engine, names: Sequence[str]) -> _Run:
@@ -261,15 +265,13 @@ def _session_each(plan: Plan, calibration: Calibration, engine: Engine, names: S
 
     A graph that UDOs divide needs this.
     """
-    sessions: dict[Choice, CpuSession] = {}
 
-    def run(choice: Choice, sample: Sample) -> Mapping[str, Array]:
-        if choice not in sessions:
-            decided = replace(plan, choice=choice).decided(calibration)
-            sessions[choice] = engine.session(quantized_copy(decided, calibration), outputs=names)
-        return sessions[choice].run(sample)
+    @cache
+    def session(choice: Choice) -> CpuSession:
+        decided = replace(plan, choice=choice).decided(calibration)
+        return engine.session(quantized_copy(decided, calibration), outputs=names)
 
-    return run
+    return lambda pairs: (session(choice).run(sample) for choice, sample in pairs)
 
 
 def _activations(plan: Plan, decision: Decision) -> dict[str, Encoding]:

@@ -9,9 +9,10 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from traceback import extract_tb
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph, Model, Op
@@ -24,7 +25,9 @@ from xdlc.runtime.udo import Kernels
 from xdlc.runtime.udo.kernels import missing, open_kernels
 from xdlc.runtime.udo.python_file import raised
 from xdlc.runtime.udo.sources import paths_of
+from xdlc.worker.executors import Workers
 
+T = TypeVar("T")
 Paths: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
 Step = Callable[[str, int, int], None]
 """Receives the title of what is done, the number of steps done and of all steps (0: not known)."""
@@ -86,7 +89,7 @@ class Engine:
     Attributes:
         kernels: Kernels of UDOs; None: the model has no such ops, or need not run.
         source: Where other processes get the kernels from.
-        jobs: Processes that calibrate.
+        workers: Run independent parts of the work.
         loop_timeout: Seconds that each loop may run.
         metric: The user's judge of a network; None: outputs are judged alone.
         step: Receives the progress of everything that may take a second.
@@ -94,7 +97,7 @@ class Engine:
 
     kernels: Kernels | None = None
     source: KernelSource = field(default_factory=KernelSource)
-    jobs: int = 1
+    workers: Workers = field(default_factory=Workers)
     loop_timeout: float = OBSERVED
     metric: Metric | None = None
     step: Step | None = None
@@ -108,6 +111,19 @@ class Engine:
         return CpuSession(
             network, kernels=self.kernels, spins=False, loop_timeout=self.loop_timeout, **options
         )
+
+    @property
+    def sharing(self) -> Workers:
+        """Threads that share objects of this process, or the workers if these cannot.
+
+        Kernels of UDOs would wait for each other.
+        """
+        return self.workers if self.kernels is not None else self.workers.sharing
+
+    def calls(self, functions: Iterable[Callable[[], T]]) -> Iterator[T]:
+        """Yield the results of functions in order; with jobs, threads call them."""
+        workers = Workers() if self.sharing.are_processes else self.sharing
+        return workers.in_order(map(partial, functions), "quantization")
 
     def report(self, title: str, done: int = 0, total: int = 0) -> None:
         if self.step is not None:

@@ -8,7 +8,7 @@ from typing import Unpack
 from xdlc.errors import UsageError, nearest_names
 from xdlc.options import check_values, options_of, spell
 from xdlc.options.quantizing import QuantizeOptions
-from xdlc.options.running import KernelOptions
+from xdlc.options.running import KernelOptions, WorkerOptions
 from xdlc.runtime import timeout
 from xdlc.targets import Soc, find_soc
 
@@ -116,5 +116,5 @@ class QuantOptions(SimpleNamespace):
             name: ",".join(value) if name in _LISTS else str(value)
             for name, value in vars(self).items()
             if value != defaults[name] or name in always
-            if name not in ("jobs", "loop_timeout")  # the result does not depend on them
+            if name not in (*options_of(WorkerOptions), "loop_timeout")  # the result does not depend on them
         }

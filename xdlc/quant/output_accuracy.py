@@ -22,9 +22,9 @@ from xdlc.quant.engine import Engine
 from xdlc.quant.judge import judged, judged_by
 from xdlc.quant.op_specs import is_real
 from xdlc.quant.plan import Plan
+from xdlc.quant.runs import Runs
 from xdlc.quant.storing import quantized_copy
 from xdlc.quant.verdicts import Verdict, too_few
-from xdlc.runtime.cpu import CpuSession
 
 JUDGED = 4
 """Samples that bias correction is judged by."""
@@ -63,10 +63,10 @@ class Figure:
         return f"{self.output!r} {', '.join(words) or f'{percent(self.verdict.kept)} kept'}"
 
 
-def target_session(
+def target_runs(
     plan: Plan, calibration: Calibration, engine: Engine, *, corrected: bool | None = None
-) -> CpuSession:
-    """Return a session that approximates the outputs of the target.
+) -> Runs:
+    """Return runs that approximate the outputs of the target.
 
     Values are rounded to their encodings between onnxruntime's own kernels (``plain``): within 1.6 dB of
     the emulation of HTP on ten networks, for half its time.  The session of the choice of ranges, which
@@ -79,7 +79,7 @@ def target_session(
     """
     model = quantized_copy(plan, calibration, corrected=corrected, as_on_target=True)
     plain = all(dtype is not SFIXED16 for dtype, _ in plan.decision.statics.values())
-    return engine.session(model, outputs=judged(plan.graph), plain=plain)
+    return Runs(engine, model, outputs=judged(plan.graph), plain=plain)
 
 
 def measured_results(
@@ -91,9 +91,8 @@ def measured_results(
     """
     if not calibration.measured or not judged(plan.graph):
         return
-    session = target_session(plan.without_held_out(calibration), calibration, engine, corrected=corrected)
-    for kept in calibration.measured:
-        yield session.run(kept.sample)
+    runs = target_runs(plan.without_held_out(calibration), calibration, engine, corrected=corrected)
+    yield from runs(kept.sample for kept in calibration.measured)
 
 
 def measure_figures(

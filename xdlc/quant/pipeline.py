@@ -72,6 +72,7 @@ from xdlc.runtime import dynamic_dims
 from xdlc.runtime.states import next_values
 from xdlc.runtime.timeout import OBSERVED
 from xdlc.runtime.udo import Kernels
+from xdlc.worker.executors import open_workers
 
 ALIKE = 16
 """Most samples of the main graph that show ranges of tensors that only a further graph has."""
@@ -182,6 +183,7 @@ def quantize(
     source = KernelSource.of(udo_package_path, timeout=udo_timeout)
     runs = not asked.enable_float_fallback or reporter is not None
     with (
+        open_workers(asked.jobs, asked.scheduler, asked.executor) as workers,
         source.opened(model, needed=runs) as kernels,
         Samples(read := _read(sources[model.main.name], model, states, kernels), again=again) as kept,
         Samples(() if own is None else _read(own, model, states, kernels)) as held_out,
@@ -191,7 +193,7 @@ def quantize(
         if reporter is not None:
             reporter.begin(kept if own is None else held_out, is_own=own is not None)
         timeout = OBSERVED if asked.loop_timeout is None else asked.loop_timeout
-        engine = Engine(kernels, source, asked.jobs, timeout, metric, step)
+        engine = Engine(kernels, source, workers, timeout, metric, step)
         twin = model.clone()
         entries, unlike = take_entries(twin)
         try:

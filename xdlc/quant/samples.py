@@ -10,7 +10,7 @@ import os
 import weakref
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sized
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -195,10 +195,10 @@ class Samples:
         if self._folder is None:
             self._folder = TemporaryFolder("xdlc-samples-")
         for path in self._paths:
-            yield from stored_samples(path)
+            yield _stored(path)
         for sample in self._source:
             self._paths.append(Path(self._folder.name, f"{len(self._paths)}.npz"))
-            write_samples(self._paths[-1], [sample])
+            _write(self._paths[-1], sample)
             yield sample
 
     def first(self, count: int) -> list[Sample]:
@@ -240,35 +240,34 @@ def _placed(place: str) -> Iterator[None]:
         raise
 
 
-def write_samples(file: Path | IO[bytes], samples: Sequence[Sample]) -> None:
-    """Store a few samples in one file of plain arrays.
+def plain(sample: Sample) -> dict[str, Array]:
+    """Return a sample as arrays of numbers.
 
     Raises:
         UsageError: If a value is not an array of numbers.
     """
-    stored = {}
-    for index, sample in enumerate(samples):
-        stored[f"{index}"] = np.array(list(sample))
-        for place, (name, value) in enumerate(sample.items()):
-            array = array_of(value)
-            if array.dtype.hasobject:
-                raise UsageError(
-                    f"holds {type(value).__name__}, not an array of numbers",
-                    where=f"calibration sample, input {name!r}",
-                    fix="pass a numpy array",
-                )
-            stored[f"{index}/{place}"] = array
-    np.savez(file, allow_pickle=False, **stored)
+    arrays = {name: array_of(value) for name, value in sample.items()}
+    for name, array in arrays.items():
+        if array.dtype.hasobject:
+            raise UsageError(
+                f"holds {type(sample[name]).__name__}, not an array of numbers",
+                where=f"calibration sample, input {name!r}",
+                fix="pass a numpy array",
+            )
+    return arrays
 
 
-def stored_samples(file: Path | IO[bytes]) -> Iterator[Sample]:
-    """Iterate over the samples that ``write_samples`` stored."""
-    if not isinstance(file, Path):
-        file.seek(0)
-    with np.load(file, allow_pickle=False) as arrays:
-        for index in range(sum("/" not in key for key in arrays)):
-            names = arrays[f"{index}"]
-            yield {str(name): arrays[f"{index}/{place}"] for place, name in enumerate(names)}
+def _write(path: Path, sample: Sample) -> None:
+    """Store a sample in a file of plain arrays."""
+    arrays = plain(sample)
+    numbered = {str(at): array for at, array in enumerate(arrays.values())}
+    np.savez(path, allow_pickle=False, names=np.array(list(arrays)), **numbered)
+
+
+def _stored(path: Path) -> dict[str, Array]:
+    """Return the sample that ``_write`` stored."""
+    with np.load(path, allow_pickle=False) as arrays:
+        return {str(name): arrays[str(at)] for at, name in enumerate(arrays["names"])}
 
 
 _UNNAMED = "arr_0"

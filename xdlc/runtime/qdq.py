@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from xdlc.errors import ModelError
-from xdlc.ir import ArrayData, AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, ScaleOffset, Tensor
+from xdlc.ir import ArrayData, AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Op, ScaleOffset, Tensor
 from xdlc.ir.quantization import (
     block_shape,
     check_scales,
@@ -21,6 +21,7 @@ from xdlc.ir.quantization import (
     scale_and_offset,
     unpacked,
 )
+from xdlc.opdefs.traits import traits
 
 if TYPE_CHECKING:
     from xdlc.runtime.builder import Builder
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 SAME_SCALE = 1e-6
 """Relative difference of scales that comes from rounding them to float32."""
+
+_LARGEST_BIAS = numpy.float32(1 << 30)
 
 
 def _zero_points(tensor: Tensor) -> tuple[int, ...]:
@@ -123,14 +126,14 @@ def dequantize(b: Builder, value: str, tensor: Tensor, order: Perm) -> str:
 def static(b: Builder, tensor: Tensor, order: Perm, *, any_zeros: bool = False) -> str | None:
     """Return static data as integers and a DequantizeLinear, or None.
 
-    Where encodings of activations are fed, ops compute with float values: onnxruntime rearranges weights
-    for its kernels once, when they are constants, and would dequantize integers in each run.
+    Where encodings of activations are fed, products of bytes alone multiply integers: onnxruntime would
+    dequantize the weights of others in each run.
 
     Args:
         order: Axis order of the value.
         any_zeros: Whether each channel may have a zero point of its own, and each block a scale.
     """
-    if b.adjusted is not None:
+    if b.adjusted is not None and not (b.op is not None and multiplies_bytes(b, b.op)):
         return None
     if isinstance(tensor.encoding, BlockScaleOffset | BlockwiseExpansion):
         return _static_blocks(b, tensor, order) if b.native and any_zeros else None
@@ -195,7 +198,9 @@ def bias(b: Builder, tensor: Tensor, source: Tensor, weight: Tensor, axis: int) 
         source: The op's input activation.
         axis: Output-channel axis of the weights.
     """
-    held = bias_steps(b, tensor, source, weight, axis) if b.adjusted is None else None
+    if b.adjusted is not None:
+        return _fed_bias(b, tensor, source, weight)
+    held = bias_steps(b, tensor, source, weight, axis)
     if held is None:
         return b.read(tensor)
     stored, scale = held
@@ -203,6 +208,36 @@ def bias(b: Builder, tensor: Tensor, source: Tensor, weight: Tensor, axis: int) 
     zero = numpy.zeros(scale.shape, numpy.int32)
     inputs = [name, b.constant(scale), b.constant(zero)]
     return b.node("DequantizeLinear", inputs, axis=0 if numpy.ndim(scale) else None)
+
+
+def _fed_bias(b: Builder, tensor: Tensor, source: Tensor, weight: Tensor) -> str:
+    """Return a bias in steps of weight scale times the input's scale, which is fed."""
+    if b.op is None or not multiplies_bytes(b, b.op):
+        return b.read(tensor)
+    encoding = weight.encoding
+    scales = encoding.scales if isinstance(encoding, AxisScaleOffset) else encoding.scale  # type: ignore[union-attr]
+    of_weight = b.constant(numpy.broadcast_to(numpy.asarray(scales, numpy.float32), tensor.size))
+    scale = b.node("Mul", [of_weight, _parameters(b, source, ())[0]])
+    steps = b.node("Round", [b.node("Div", [b.read(tensor), scale])])
+    held = b.node("Clip", [steps, b.constant(-_LARGEST_BIAS), b.constant(_LARGEST_BIAS)])
+    return b.node("DequantizeLinear", [b.cast(held, numpy.int32), scale], axis=0)
+
+
+def multiplies_bytes(b: Builder, op: Op) -> bool:
+    """Return whether an op between encodings that are fed multiplies integers."""
+    is_dense = op.type == "FullyConnected"
+    is_window = traits(op).is_convolution and not op.type.startswith("Transpose")
+    if b.adjusted is None or not (is_dense or is_window):
+        return False
+    source, weight, *biases = op.inputs
+    if source is None or weight is None or not has_integer_kernel(b, source, weight):
+        return False
+    (result,), encoding = op.outputs, weight.encoding
+    axis = 0 if is_dense else weight.rank - 1
+    count = weight.shape[axis]
+    is_alike = isinstance(encoding, ScaleOffset) or getattr(encoding, "axis", None) == axis
+    has_biases = all(bias is None or (bias.is_static and bias.size == count) for bias in biases)
+    return is_alike and has_biases and result.dtype is source.dtype
 
 
 def has_integer_kernel(b: Builder, source: Tensor, weight: Tensor) -> bool:

@@ -12,6 +12,8 @@ absorbs the mean error.  That needs no training and a few seconds.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from xdlc.ir import ScaleOffset
@@ -30,6 +32,7 @@ from xdlc.quant.reconstruction.problem import (
     nearest,
     rounded_in_turn,
     scales_to_try,
+    turns_of,
 )
 from xdlc.quant.reconstruction.sites import Fitted, Site, least_scales
 
@@ -41,14 +44,15 @@ SWEEPS, LARGE = 6, 1 << 20
 @algorithm("adaround", Stage.WEIGHTS)
 def run(plan: Plan, calibration: Calibration, engine: Engine) -> Plan:
     """Choose integers, scales and biases by the error of each layer's results."""
-    return fit_network(plan, calibration, engine, "adaround", _solve, data=True)
+    return fit_network(plan, calibration, engine, "adaround", partial(_solve, engine), data=True)
 
 
-def _solve(plan: Plan, site: Site, problem: Problem, matrix: Array, scales: Array) -> Fitted:
+def _solve(engine: Engine, plan: Plan, site: Site, problem: Problem, matrix: Array, scales: Array) -> Fitted:
     gram, best, limits = problem.gram, problem.solution(), site.limits
+    turns = turns_of(gram)
 
     def rounding(real: Array, tried: Array) -> Array:
-        return rounded_in_turn(gram, real, tried, limits)
+        return rounded_in_turn(turns, real, tried, limits)
 
     shared, tried = isinstance(plan.decision.statics[site.op, 1][1], ScaleOffset), [scales]
     # Eight bits clip nothing worth it, and HTP rounds exactly for the scales that were decided; scales
@@ -57,7 +61,7 @@ def _solve(plan: Plan, site: Site, problem: Problem, matrix: Array, scales: Arra
         tried = scales_to_try(
             scales, matrix, limits[1], least_scales(site, plan.decision), FACTORS, shared=shared
         )
-    fitted, integers = best_scales(gram, best, tried, rounding, shared=shared)
+    fitted, integers = best_scales(gram, best, tried, rounding, shared=shared, calls=engine.calls)
     sweeps = SWEEPS if best.size <= LARGE else 1
     integers = descended(gram, best, integers, fitted, limits, sweeps)
     plain = nearest(matrix, scales, limits)

@@ -21,6 +21,7 @@ from xdlc.quant.mixed.groups import find_groups
 from xdlc.quant.mixed.search import SearchResult, WidthSearch, raised_records, search, summary
 from xdlc.quant.mixed.trials import Goal, Trials, most_runs
 from xdlc.quant.plan import Plan
+from xdlc.quant.runs import Runs
 from xdlc.quant.samples import is_held_out
 
 MOST_JUDGED = 16
@@ -82,10 +83,11 @@ def _judged(plan: Plan, calibration: Calibration, engine: Engine) -> list[KeptSa
     spreads = [Spread(MOST_JUDGED, SAMPLE_BYTES) for _ in range(2)]
     for number, sample in enumerate(calibration.samples):
         spreads[not is_held_out(number)].add(number, sample)
-    session = engine.session(plan.model, quantized=False, outputs=judged(plan.graph))
+    runs = Runs(engine, plan.model, quantized=False, outputs=judged(plan.graph))
     for spread in spreads:
-        for kept in list(spread.kept):
-            spread.give(kept.number, session.run(kept.sample))
+        chosen = list(spread.kept)
+        for kept, floats in zip(chosen, runs(kept.sample for kept in chosen), strict=True):
+            spread.give(kept.number, floats)
     return [kept for spread in spreads for kept in spread.kept][:MOST_JUDGED]
 
 

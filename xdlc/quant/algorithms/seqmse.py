@@ -10,6 +10,8 @@ activations keep their scales, with which HTP rounds exactly.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from xdlc.ir import ScaleOffset
@@ -28,10 +30,10 @@ FACTORS = tuple(1.0 - step / 40 for step in range(25))
 @algorithm("seqmse", Stage.WEIGHTS)
 def run(plan: Plan, calibration: Calibration, engine: Engine) -> Plan:
     """Choose the scales of weights by the error of each layer's results."""
-    return fit_network(plan, calibration, engine, "seqmse", _solve, data=False)
+    return fit_network(plan, calibration, engine, "seqmse", partial(_solve, engine), data=False)
 
 
-def _solve(plan: Plan, site: Site, problem: Problem, matrix: Array, scales: Array) -> Fitted:
+def _solve(engine: Engine, plan: Plan, site: Site, problem: Problem, matrix: Array, scales: Array) -> Fitted:
     def rounding(_: Array, tried: Array) -> Array:
         copies = np.tile(matrix, (1, 1, tried.shape[2] // matrix.shape[2]))
         return nearest(copies, tried, site.limits)
@@ -42,6 +44,8 @@ def _solve(plan: Plan, site: Site, problem: Problem, matrix: Array, scales: Arra
         tried = scales_to_try(
             scales, matrix, site.limits[1], least_scales(site, plan.decision), FACTORS, shared=shared
         )
-    steps, integers = best_scales(problem.gram, problem.solution(), tried, rounding, shared=shared)
+    steps, integers = best_scales(
+        problem.gram, problem.solution(), tried, rounding, shared=shared, calls=engine.calls
+    )
     bias = problem.bias(integers * steps) if site.bias is not None else None
     return Fitted(integers, steps, bias)

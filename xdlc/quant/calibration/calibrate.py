@@ -19,7 +19,7 @@ from xdlc.ir.data import Array
 from xdlc.options.quantizing import OutputKind
 from xdlc.quant.attention_masks import add_peaks
 from xdlc.quant.calibration.statistics import ModelStatistics, Statistics
-from xdlc.quant.calibration.worker import Give, Meter, Watch, keys_of, measure_in_processes
+from xdlc.quant.calibration.worker import Give, Meter, Watch, keys_of, measure_by_workers
 from xdlc.quant.engine import Engine
 from xdlc.quant.judge import OutputJudge, Part, judged, parts_of_outputs
 from xdlc.quant.range_methods import Grid, find_range_method
@@ -202,16 +202,16 @@ def calibrate(
     Args:
         model: The model to run; encodings it has already are ignored.
         samples: Arrays by input name; read once, one at a time.
-        engine: Runs the model; the result does not depend on its number of processes.
+        engine: Runs the model; the result does not depend on its workers.
         give: Called with the number of each sample and the values of ``watch.outputs``, in order.
 
     Raises:
         UsageError: If a sample does not fit the inputs, or there are no samples.
         ModelError: If a value is NaN or infinite; names tensor and sample.
-        BackendError: If a process dies.
+        BackendError: If workers die.
     """
-    if engine.jobs > 1:
-        parts = measure_in_processes(model, watch, samples, engine, CHUNK, give)
+    if engine.workers.are_processes:
+        parts = measure_by_workers(model, watch, samples, engine, CHUNK, give)
     else:
         parts = _measure(Meter(model, watch, engine), samples, give)
     measured, rest = ModelStatistics(), ModelStatistics()
@@ -245,11 +245,8 @@ def _measure(
         yield measured
 
 
-LEAST_COMPARED, MOST_COMPARED = 8, 16
-"""Samples that the range method is chosen by: as many as ``COMPARED_BYTES`` allows between these."""
-
-COMPARED_BYTES = 1 << 28
-"""Bytes of activations that the runs of one range method may compute."""
+COMPARED = 16
+"""Most samples that the range method can be chosen by."""
 
 
 def calibrated(
@@ -266,7 +263,7 @@ def calibrated(
     """
     method = find_range_method(plan.options.act_quantizer_calibration)
     chooses = method.needs_network and plan.placement.has_free_bytes
-    compared = Spread(_most_compared(plan.graph), SAMPLE_BYTES)
+    compared = Spread(COMPARED, SAMPLE_BYTES)
     first, held_out = (Spread(2 * MOST_HELD_OUT, SAMPLE_BYTES) for _ in range(2))
 
     def watched() -> Iterator[Sample]:
@@ -312,12 +309,6 @@ def calibrated(
     calibration.holds_out = bool(held_out.kept)
     calibration.measured = held_out.evenly(MOST_HELD_OUT) or first.kept
     return calibration
-
-
-def _most_compared(graph: Graph) -> int:
-    """Return how many samples range methods are compared on."""
-    work = 4 * sum(tensor.size for op in graph.ops for tensor in op.outputs)
-    return min(max(LEAST_COMPARED, COMPARED_BYTES // max(work, 1)), MOST_COMPARED)
 
 
 def _merge_derived(plan: Plan, calibration: Calibration) -> None:

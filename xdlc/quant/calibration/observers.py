@@ -15,7 +15,7 @@ import numpy as np
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir import dtype as dt
 from xdlc.ir.data import Array
-from xdlc.opdefs.traits import operation_name, traits
+from xdlc.opdefs.traits import operation_name, result_range, traits
 from xdlc.quant.calibration.statistics import Key, SampleStatistics, spread
 from xdlc.runtime.lower import Lowered
 
@@ -60,7 +60,7 @@ class PartTaps:
     ) -> None:
         """Add the reductions of one tensor.
 
-        Infinities of a tensor that is dropped count as 0.
+        Infinities of a tensor that is dropped count as 0, and so does the smallest value of a Relu.
         """
         value = lowered.value(tensor.name, any_layout=True)
         if is_dropped:
@@ -76,7 +76,12 @@ class PartTaps:
         self.checked.append(mean)
         kept = _kept(tensor, order)
         rows = 1 if kept is None else tensor.shape[order[kept]]
-        for kind in (_LOW, _HIGH) if mean is not None else (_LOW, _HIGH, _SUM):
+        kinds = [_HIGH] if mean is not None else [_HIGH, _SUM]
+        if _begins_at_zero(tensor):
+            self._keep(_LOW, lowered.add_constant(np.zeros(1, np.float32)), 1)
+        else:
+            kinds.append(_LOW)
+        for kind in kinds:
             self._reduce(lowered, tensor, kind, value, kept, rows)
         if limit:
             self._sample(lowered, tensor, value, index, limit)
@@ -166,6 +171,12 @@ def _finite(lowered: Lowered, tensor: Tensor, value: str) -> str:
     (is_finite,) = lowered.add_node("Equal", [difference, zero])
     (finite,) = lowered.add_node("Where", [is_finite, value, zero])
     return finite
+
+
+def _begins_at_zero(tensor: Tensor) -> bool:
+    """Return whether 0 is the smallest value that a tensor's op can compute."""
+    held = None if tensor.producer is None else result_range(tensor.producer)
+    return held is not None and held[0] == 0.0
 
 
 def _starts(sizes: Sequence[int]) -> Array:

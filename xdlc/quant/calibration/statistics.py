@@ -7,10 +7,9 @@ merged passes over parts of them, in any order.
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass, field
-from typing import IO, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -83,6 +82,11 @@ class Histogram:
         places -= first
         return cls(exponent, first, np.bincount(places.astype(np.int64)))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how workers send it: counts in their smallest type."""
+        counts = self.counts.astype(np.min_scalar_type(int(self.counts.max(initial=0))))
+        return _received, (self.exponent, self.first, counts)
+
     @property
     def width(self) -> float:
         return 2.0**self.exponent
@@ -125,6 +129,10 @@ class Histogram:
     def _ends(self, exponent: int) -> tuple[int, int]:
         shift = exponent - self.exponent
         return self.first >> shift, (self.first + self.counts.size - 1) >> shift
+
+
+def _received(exponent: int, first: int, counts: Array) -> Histogram:
+    return Histogram(exponent, first, counts.astype(np.int64))
 
 
 def share_below(sizes: Array, counts: Array, share: float) -> float:
@@ -310,42 +318,3 @@ class ModelStatistics:
         for name, more in later.means.items():
             means[name] = means[name].merge(more) if name in means else more
         return ModelStatistics(self.count + later.count, merged, means)
-
-    def save(self, file: IO[bytes]) -> None:
-        """Write it to a file of plain arrays, bit for bit."""
-        measured = list(self.statistics.values())
-        histograms = [statistics.histogram for statistics in measured]
-        names = json.dumps([list(self.statistics), list(self.means)])
-        np.savez(
-            file,
-            allow_pickle=False,
-            names=np.frombuffer(names.encode(), np.uint8),
-            count=np.array(self.count),
-            reals=np.array([[s.seen.low, s.seen.high, s.lows, s.highs] for s in measured], np.float64),
-            samples=np.array([statistics.count for statistics in measured], np.int64),
-            bins=np.array([[h.exponent, h.first, h.counts.size] for h in histograms], np.int64),
-            counts=np.concatenate([np.zeros(0, np.int64), *(h.counts for h in histograms)]),
-            widths=np.array([(each.count, each.table.shape[1]) for each in self.means.values()], np.int64),
-            means=np.concatenate([np.zeros((3, 0)), *(each.table for each in self.means.values())], axis=1),
-        )
-
-    @classmethod
-    def load(cls, file: IO[bytes]) -> ModelStatistics:
-        """Return the statistics that ``save`` wrote."""
-        file.seek(0)
-        with np.load(file, allow_pickle=False) as data:
-            named = json.loads(data["names"].tobytes())
-            watched, averaged = ([(graph, name) for graph, name in keys] for keys in named)
-            bins = data["bins"].reshape(-1, 3)
-            counts = np.split(data["counts"], np.cumsum(bins[:, 2])[:-1])
-            rows = zip(
-                watched, data["reals"].tolist(), data["samples"].tolist(), bins.tolist(), counts, strict=False
-            )
-            statistics = {
-                name: Statistics(Range(low, high), samples, lows, highs, Histogram(exponent, first, numbers))
-                for name, (low, high, lows, highs), samples, (exponent, first, _), numbers in rows
-            }
-            widths = data["widths"].reshape(-1, 2)
-            tables = np.split(data["means"], np.cumsum(widths[:, 1])[:-1], axis=1)
-            means = (ChannelMeans(int(width[0]), table) for width, table in zip(widths, tables, strict=False))
-            return cls(int(data["count"]), statistics, dict(zip(averaged, means, strict=False)))

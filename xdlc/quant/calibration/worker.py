@@ -1,31 +1,27 @@
-"""Measurement of the float model's activations, in this process or several.
+"""Measurement of the float model's activations, in this process or by workers.
 
-Chunks of samples go to children, statistics come back in order.  The module is the service of these children,
-too: ``commands`` has what they do.
+Chunks of samples go to workers, statistics come back in order.
 """
 
 from __future__ import annotations
 
 import math
-import os
-import queue
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from threading import Lock
+from typing import TypeAlias
 
 import numpy as np
 
 from xdlc.container import load
-from xdlc.errors import BackendError, ModelError, UsageError, XdlcError
+from xdlc.errors import ModelError, UsageError, XdlcError
 from xdlc.ir import Model, Tensor
 from xdlc.ir.data import Array
 from xdlc.ir.graph import is_udo
-from xdlc.options import spell
 from xdlc.quant.calibration.observers import Taps
 from xdlc.quant.calibration.statistics import (
     DECAY,
@@ -40,10 +36,9 @@ from xdlc.quant.calibration.statistics import (
 )
 from xdlc.quant.engine import Engine, KernelSource
 from xdlc.quant.ranges import Range, range_of
-from xdlc.quant.samples import Sample, is_held_out, run_sample, stored_samples, write_samples
-from xdlc.worker.limits import watch_memory
-from xdlc.worker.process import ChildDiedError, Process
-from xdlc.worker.temporary import TemporaryFolder, temporary_file, temporary_files
+from xdlc.quant.samples import Sample, is_held_out, plain, run_sample
+from xdlc.worker.tasks import Task, kept_open
+from xdlc.worker.temporary import TemporaryFolder
 
 Give: TypeAlias = Callable[[int, Mapping[str, Array]], None]
 """Receives the number of a sample, and values of the float model by tensor name."""
@@ -210,18 +205,36 @@ def _not_finite(tensor: Tensor, sample: int, low: float, high: float, total: flo
     )
 
 
-SERVICE = "xdlc.quant.calibration.worker"
 OWN = "xdlc."
 """Prefix of the names of our records, of definitions and kernels of UDOs too."""
-_AHEAD = 2
-"""Chunks that wait on disk for each child."""
-_SECONDS = 3600.0
-"""Seconds that a sample may take, and that a child may take to open the model."""
-Chunk = tuple[ModelStatistics, ModelStatistics, IO[bytes]]
-"""Statistics of the samples, those of the held-out ones apart, and a file of the values that are wanted."""
 
 
-def measure_in_processes(
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What a worker measures, and how; see ``Watch``."""
+
+    tensors: tuple[Key, ...]
+    averaged: tuple[Key, ...]
+    histograms: bool
+    outputs: tuple[str, ...]
+    threads: int | None
+    kernels: KernelSource
+    loop_timeout: float
+
+    def meter(self, model: Model, stack: ExitStack) -> Meter:
+        """Return the meter of a model; its kernels are open until the stack closes."""
+        tensors, averaged = (
+            [model.graphs[graph].tensors[name] for graph, name in keys]
+            for keys in (self.tensors, self.averaged)
+        )
+        watch = Watch(tensors, averaged, self.histograms, self.outputs)
+        engine = Engine(
+            stack.enter_context(self.kernels.opened(model, needed=True)), loop_timeout=self.loop_timeout
+        )
+        return Meter(model, watch, engine, threads=self.threads)
+
+
+def measure_by_workers(
     model: Model,
     watch: Watch,
     samples: Iterable[Sample],
@@ -234,122 +247,77 @@ def measure_in_processes(
     The second of a pair is of the held-out samples.
 
     Args:
-        engine: Limits the processes, each of which has its share of the cores and opens the kernels itself.
+        engine: Has the workers, each of which opens the kernels itself.
         chunk: Samples of a chunk.
         give: Called with the number of each sample and the values of ``watch.outputs``.
 
     Raises:
-        XdlcError: What a child reports.
-        BackendError: If a child dies.
+        XdlcError: What a worker reports.
+        BackendError: If workers die.
     """
-    keys, jobs = keys_of(model), engine.jobs
-    request = {
-        "tensors": [keys[tensor] for tensor in watch.tensors],
-        "averaged": [keys[tensor] for tensor in watch.averaged],
-        "histograms": watch.histograms,
-        "outputs": list(watch.outputs),
-        "threads": max(1, (os.cpu_count() or 1) // jobs),
-        "kernels": asdict(engine.source),
-        "loop_timeout": engine.loop_timeout,
-    }
+    workers = engine.sharing
     with ExitStack() as stack:
-        folder = stack.enter_context(TemporaryFolder())
-        path = Path(folder) / "model.dlc"
-        records = {name: data for name, data in model.records.items() if name.startswith(OWN)}
-        Model(dict(model.graphs), records=records).save(path, crc=False)
-        team = _Team({"model": str(path), **request}, jobs, stack)
-        waiting: deque[Future[Chunk]] = deque()
-        left, sent, done = iter(samples), 0, 0
-        while True:
-            while len(waiting) < _AHEAD * jobs and (piece := list(islice(left, chunk))):
-                waiting.append(team.send(sent, piece))
-                sent += len(piece)
-            if not waiting:
-                return
-            rest, held_out, values = waiting.popleft().result()
-            with values:  # one sample at a time, for the chunks that wait may be larger than memory
-                for sample in stored_samples(values):
-                    give(done, sample)
-                    done += 1
-            yield rest, held_out
+        if workers.are_processes:
+            path = Path(stack.enter_context(TemporaryFolder())) / "model.dlc"
+            records = {name: data for name, data in model.records.items() if name.startswith(OWN)}
+            Model(dict(model.graphs), records=records).save(path, crc=False)
+            task = partial(_at_worker, workers.parcel(path), _request(model, watch, engine))
+        else:
+            task = partial(_Meters(lambda: Meter(model, watch, engine, threads=workers.threads)).measured)
+
+        def tasks() -> Iterator[Task]:
+            left, first = iter(samples), 0
+            while piece := [plain(sample) for sample in islice(left, chunk)]:
+                yield partial(task, first, piece)
+                first += len(piece)
+
+        done = 0
+        for statistics, values in workers.in_order(tasks(), "calibration"):
+            for sample in values:
+                give(done, sample)
+                done += 1
+            yield statistics
 
 
-class _Team:
-    """Children, started when there is work for them; they end with the stack."""
-
-    def __init__(self, opening: dict[str, Any], size: int, stack: ExitStack) -> None:
-        self._opening, self._left, self._stack = opening, size, stack
-        self._idle: queue.SimpleQueue[Process] = queue.SimpleQueue()
-        self._pool = ThreadPoolExecutor(size)
-        stack.callback(self._pool.shutdown, cancel_futures=True)
-
-    def send(self, first: int, samples: Sequence[Sample]) -> Future[Chunk]:
-        """Have a child measure a chunk, whose first sample has a number."""
-        file, values = (self._stack.enter_context(temporary_file()) for _ in range(2))
-        with temporary_files():
-            write_samples(file, samples)
-        if self._left:
-            self._left -= 1
-            process = Process(SERVICE)
-            self._stack.callback(process.end)
-            self._idle.put(process)
-        return self._pool.submit(self._measure, first, len(samples), file, values)
-
-    def _measure(self, first: int, count: int, samples: IO[bytes], values: IO[bytes]) -> Chunk:
-        process = self._idle.get()
-        try:
-            with samples, temporary_file() as rest, temporary_file() as held:
-                files = [file.fileno() for file in (samples, rest, held, values)]
-                request = {"do": "measure", "first": first, **self._opening}
-                process.ask(request, files, timeout=_SECONDS * (1 + count))
-                return ModelStatistics.load(rest), ModelStatistics.load(held), values
-        except ChildDiedError as death:
-            raise BackendError(
-                f"a process that runs calibration samples {death.how}{death.tail}",
-                where="calibration",
-                fix=f"run with {spell('jobs', 1)}, which needs the least memory, and check the samples",
-            ) from death
-        finally:
-            self._idle.put(process)
-
-
-def commands() -> dict[str, Any]:
-    """Return the functions of the process by request."""
-    watch_memory()
-    return {"measure": _Calibration().measure}
-
-
-class _Calibration:
-    """The model, opened with the first chunk."""
-
-    def __init__(self) -> None:
-        self._meter: Meter | None = None
-        self._stack = ExitStack()
-
-    def measure(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
-        """Measure the samples of the first file; store results in the other files."""
-        with ExitStack() as opened:
-            samples, *targets, results = (opened.enter_context(open(file, "r+b")) for file in files)
-            if self._meter is None:
-                self._meter = _meter(request, self._stack)
-            values: dict[int, Mapping[str, Array]] = {}
-            measured = self._meter.measure(stored_samples(samples), request["first"], values.__setitem__)
-            with temporary_files():
-                for statistics, target in zip(measured, targets, strict=True):
-                    statistics.save(target)
-                write_samples(results, list(values.values()))
-                opened.close()
-        return {}
-
-
-def _meter(request: dict[str, Any], stack: ExitStack) -> Meter:
-    model = load(request["model"])
-    tensors, averaged = (
-        [model.graphs[graph].tensors[name] for graph, name in request[kind]]
-        for kind in ("tensors", "averaged")
+def _request(model: Model, watch: Watch, engine: Engine) -> _Request:
+    keys = keys_of(model)
+    return _Request(
+        tuple(keys[tensor] for tensor in watch.tensors),
+        tuple(keys[tensor] for tensor in watch.averaged),
+        watch.histograms,
+        tuple(watch.outputs),
+        engine.sharing.threads,
+        engine.source,
+        engine.loop_timeout,
     )
-    watch = Watch(tensors, averaged, request["histograms"], request["outputs"])
-    source = KernelSource(**request["kernels"])
-    kernels = stack.enter_context(source.opened(model, needed=True))
-    engine = Engine(kernels, loop_timeout=request["loop_timeout"])
-    return Meter(model, watch, engine, threads=request["threads"])
+
+
+Measured: TypeAlias = tuple[tuple[ModelStatistics, ModelStatistics], list[Mapping[str, Array]]]
+"""Statistics of a chunk of samples, and the values that are wanted of each sample."""
+
+
+class _Meters:
+    """Meters of this process, one for each thread that measures."""
+
+    def __init__(self, make: Callable[[], Meter]) -> None:
+        self._make, self._lock = make, Lock()
+        self._idle: list[Meter] = []
+
+    def measured(self, first: int, samples: Sequence[Sample]) -> Measured:
+        """Measure a chunk of samples, whose first one has a number."""
+        with self._lock:
+            meter = self._idle.pop() if self._idle else self._make()
+        measured = _measured(meter, first, samples)
+        self._idle.append(meter)
+        return measured
+
+
+def _at_worker(path: Path, request: _Request, first: int, samples: Sequence[Sample]) -> Measured:
+    with kept_open(path, request, lambda stack: request.meter(load(path), stack)) as meter:
+        return _measured(meter, first, samples)
+
+
+def _measured(meter: Meter, first: int, samples: Sequence[Sample]) -> Measured:
+    values: dict[int, Mapping[str, Array]] = {}
+    statistics = meter.measure(samples, first, values.__setitem__)
+    return statistics, list(values.values())

@@ -9,7 +9,7 @@ points and upper ends are fed.  All values are rounded, as sessions do that are 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -23,19 +23,19 @@ from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.opdefs.traits import macs
 from xdlc.options.quantizing import OutputKind
 from xdlc.quant.calibration.calibrate import Calibration
-from xdlc.quant.engine import Metric, Run
+from xdlc.quant.engine import Metric
 from xdlc.quant.judge import Score
 from xdlc.quant.mixed.groups import Cost, Group, Level, graph_cost, op_cost
 from xdlc.quant.mixed.search import Levels
 from xdlc.quant.op_specs import reroute, rule_of
-from xdlc.quant.output_accuracy import target_session
+from xdlc.quant.output_accuracy import target_runs
 from xdlc.quant.placement import place
 from xdlc.quant.plan import Plan
 from xdlc.quant.precision import Precision
 from xdlc.quant.ranges import QuantType, Use
+from xdlc.quant.runs import Runs
 from xdlc.quant.samples import is_held_out
 from xdlc.quant.storing import entered, quantized_copy
-from xdlc.runtime.cpu import AdjustableSession
 
 if TYPE_CHECKING:
     from xdlc.quant.calibration.calibrate import Calibration, KeptSample
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from xdlc.quant.plan import Plan
     from xdlc.quant.samples import Sample
 
+Results: TypeAlias = Mapping[str, Any]
 LARGEST_CONSTANT = 1 << 18
 """Elements of constants that are rounded in every run; larger ones keep 16 bits."""
 
@@ -63,6 +64,7 @@ class Emulation:
         groups: Sequence[Group],
         narrow: Precision,
         wide: Precision,
+        engine: Engine,
         names: Sequence[str],
     ) -> None:
         self._plan, self._calibration = plan, calibration
@@ -89,10 +91,10 @@ class Emulation:
                     elif self._is_edge(model.main, op, tensor):
                         stored = Tensor("", tensor.shape, tensor.dtype, tensor.encoding)
                         self._insert(model.main, "Convert", tensor, stored, op, use)
-        self._session = AdjustableSession(model, names)
+        self._runs = Runs(engine, model, adjustable=True, outputs=names)
 
-    def encodings(self, precision: Precision) -> dict[str, Any]:
-        """Return the encodings to feed to the network for some activation widths.
+    def encodings(self, precision: Precision) -> dict[str, Encoding]:
+        """Return the encodings of the network for some activation widths.
 
         Args:
             precision: Widths between the narrowest and the widest.
@@ -113,11 +115,11 @@ class Emulation:
                 encodings[name] = _encoding(
                     statics[op, index] if source.is_static else decision.read(source, type)
                 )
-        return self._session.encodings(encodings)
+        return encodings
 
-    def run(self, sample: Sample, fed: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the outputs as real numbers by tensor name."""
-        return self._session.run(sample, fed)
+    def run(self, samples: Iterable[Sample], encodings: Mapping[str, Encoding]) -> Iterator[Results]:
+        """Yield the outputs of each sample as real numbers by tensor name."""
+        return self._runs.adjusted((sample, encodings) for sample in samples)
 
     def _is_edge(self, graph: Graph, op: Op, tensor: Tensor) -> bool:
         """Return whether an op may read a tensor in a width of its own."""
@@ -165,7 +167,8 @@ def _encoding(form: QuantType | None) -> Encoding:
     return encoding
 
 
-Results: TypeAlias = Mapping[str, Any]
+RunAll: TypeAlias = Callable[[Iterable["Sample"]], Iterator[Mapping[str, Any]]]
+"""Yields the results of each sample."""
 
 MOST_FEW = 4
 """Samples that are enough for comparisons."""
@@ -332,12 +335,12 @@ class Trials:
     def exact(self, levels: Levels) -> float:
         """Return the SQNR of the network in its stored form."""
         if levels not in self._exact:
-            self._exact[levels] = self._measure(levels, self._session(levels, is_judged=True))
+            self._exact[levels] = self._measure(levels, self._judged(levels))
         return self._exact[levels]
 
     def score(self, levels: Levels) -> float:
         if levels not in self._score and self.goal.metric is not None:
-            run = self._session(levels)
+            run = self._engine.session(quantized_copy(self._decided(levels), self._calibration)).run
 
             def counted(feeds: Mapping[str, Any]) -> dict[str, Any]:
                 self.runs += 1
@@ -395,28 +398,28 @@ class Trials:
                 group.set(made, level)
         return made
 
-    def _session(self, levels: Levels, *, is_judged: bool = False) -> Run:
+    def _decided(self, levels: Levels) -> Plan:
         self.runs += RUNS_A_SESSION
-        plan = self.plan.with_precision(self.precision(levels)).decided(self._calibration)
-        if is_judged:
-            return target_session(plan, self._calibration, self._engine).run
-        return self._engine.session(quantized_copy(plan, self._calibration)).run
+        return self.plan.with_precision(self.precision(levels)).decided(self._calibration)
 
-    def _runner(self, levels: Levels) -> Run:
+    def _judged(self, levels: Levels) -> RunAll:
+        return target_runs(self._decided(levels), self._calibration, self._engine)
+
+    def _runner(self, levels: Levels) -> RunAll:
         """Return a runner of samples that approximates the stored form of some levels."""
         if not self._is_emulated:
-            return self._session(levels, is_judged=True)
+            return self._judged(levels)
         wide = tuple(map(_widened, self.groups, levels))
         if self._emulation is None or self._emulation[0] != wide:
             self.runs += 2 * RUNS_A_SESSION
             narrow = (_narrowed(group, level) for group, level in zip(self.groups, wide, strict=True))
             ends = self._precision(tuple(narrow)), self._precision(wide)
-            emulation = Emulation(self.plan, self._calibration, self.groups, *ends, self._names)
+            emulation = Emulation(self.plan, self._calibration, self.groups, *ends, self._engine, self._names)
             self._emulation = wide, emulation
         emulation = self._emulation[1]
-        return partial(emulation.run, fed=emulation.encodings(self.precision(levels)))
+        return partial(emulation.run, encodings=emulation.encodings(self.precision(levels)))
 
-    def _measure(self, levels: Levels, run: Run) -> float:
+    def _measure(self, levels: Levels, run: RunAll) -> float:
         floats = [kept.floats for kept in self._samples]
         results = self._run(run, self._samples)
         self._scores[levels] = self._judge.score(results)
@@ -424,10 +427,10 @@ class Trials:
         self._tried()
         return min((noise.db for noise in noises), default=EXACT)
 
-    def _run(self, run: Run, samples: Sequence[KeptSample]) -> list[Results]:
+    def _run(self, run: RunAll, samples: Sequence[KeptSample]) -> list[Results]:
         self.runs += len(samples)
-        found = map(run, (kept.sample for kept in samples))
-        return [{name: results[name] for name in self._names} for results in found]
+        outcomes = run(kept.sample for kept in samples)
+        return [{name: results[name] for name in self._names} for results in outcomes]
 
 
 def _distance(one: Levels, other: Levels) -> int:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from threading import Lock
 from zlib import crc32
 
 import numpy as np
@@ -21,12 +24,11 @@ from xdlc.quant.calibration.calibrate import Calibration, Spread
 from xdlc.quant.engine import Engine
 from xdlc.quant.op_specs import single_name
 from xdlc.quant.plan import Plan
-from xdlc.quant.reconstruction.problem import Problem, Rows, Sums, damping_for, rounded_in_turn
+from xdlc.quant.reconstruction.problem import Problem, Rows, Sums, damping_for, rounded_in_turn, turns_of
 from xdlc.quant.reconstruction.sites import Fitted, Site, find_sites, scales_of, show, store
 from xdlc.quant.samples import Sample
 from xdlc.quant.storing import quantized_copy
 from xdlc.runtime.cpu import CpuSession
-from xdlc.runtime.udo import Kernels
 
 MOST_SAMPLES = 128
 MEMORY = 96 << 20
@@ -54,12 +56,12 @@ class Walk:
     """
 
     def __init__(
-        self, graph: Graph, parts: Callable[[Op], bool], *, quantized: bool, kernels: Kernels | None = None
+        self, graph: Graph, parts: Callable[[Op], bool], *, quantized: bool, engine: Engine | None = None
     ) -> None:
         self.graph = graph
         self.level = -1
         self._quantized = quantized
-        self._kernels = kernels
+        self._engine = engine or Engine()
         self._parts = parts
         self._levels = levels(graph.ops, lambda source, op: parts(source))
         self._values: list[dict[str, Array]] = []
@@ -84,10 +86,13 @@ class Walk:
         turn = {op: level + self._parts(op) for op, level in self._levels.items()}
         done = {op for op, level in turn.items() if level <= self.level}
         session = self._session([op for op, level in turn.items() if level == self.level])
+        if session is not None:
+            names = [tensor.name for tensor in session.graph.inputs]
+            feeds = ({name: values[name] for name in names} for values in self._values)
+            runs = self._engine.calls(partial(session.run, sample, native=True) for sample in feeds)
+            for values, results in zip(self._values, runs, strict=True):
+                values.update(results)
         for values in self._values:
-            if session is not None:
-                feeds = {tensor.name: values[tensor.name] for tensor in session.graph.inputs}
-                values.update(session.run(feeds, native=True))
             for name in [name for name in values if not self._is_read(name, done)]:
                 del values[name]
 
@@ -124,7 +129,7 @@ class Walk:
         if not outputs:
             return None
         part = partition_of(self.graph, ops, outputs)
-        return CpuSession(part, quantized=self._quantized, kernels=self._kernels)
+        return self._engine.session(part, quantized=self._quantized, threads=self._engine.workers.threads)
 
     def _is_read(self, name: str, done: set[Op]) -> bool:
         return any(op not in done for op in self.graph.consumers(self.graph.tensors[name]))
@@ -137,6 +142,39 @@ class Walk:
             rounded = self._quantized and tensor.dtype.is_fixed and array.dtype.kind == "f"
             values[tensor.name] = to_quantized(array, tensor) if rounded else array
         return values
+
+
+@contextmanager
+def _one_blas_thread() -> Iterator[None]:
+    """Let numpy's OpenBLAS, if it has that, compute on one thread.
+
+    Its threads wait busily for pieces of small products: two need three times the processor time of one, and
+    are no faster.
+    """
+    import ctypes
+
+    from numpy.linalg import _umath_linalg
+
+    library = ctypes.CDLL(_umath_linalg.__file__)
+    get, limit = (getattr(library, f"scipy_openblas_{verb}_num_threads64_", None) for verb in ("get", "set"))
+    if get is None or limit is None:
+        yield
+        return
+    with _LOCK:
+        _BEFORE.append(_BEFORE[0] if _BEFORE else get())
+        limit(1)
+    try:
+        yield
+    finally:
+        with _LOCK:
+            before = _BEFORE.pop()
+            if not _BEFORE:
+                limit(before)
+
+
+_BEFORE: list[int] = []
+"""Threads of OpenBLAS before, for each thread that limits them."""
+_LOCK = Lock()
 
 
 def fit_network(
@@ -160,7 +198,7 @@ def fit_network(
         return plan.noted(f"{name}: not applied, because no weights of the graph support it")
     named = {op.outputs[0].name: site for op, site in sites.items()}
     exact = plan.float_model.clone().main
-    left = Walk(exact, lambda op: _result(op) in named, quantized=False, kernels=engine.kernels)
+    left = Walk(exact, lambda op: _result(op) in named, quantized=False, engine=engine)
     most = max(LEAST_SAMPLES, min(MOST_SAMPLES, MEMORY // max(left.peak(), 1)))
     spread = Spread(most, sys.maxsize)
     for number, sample in enumerate(calibration.samples):
@@ -175,7 +213,7 @@ def fit_network(
     rounded = quantized_copy(plan, calibration).main
     first = judge.score(rounded)
     changed = plan.with_statics(plan.decision.statics)
-    right = Walk(rounded, lambda op: _result(op) in named, quantized=True, kernels=engine.kernels)
+    right = Walk(rounded, lambda op: _result(op) in named, quantized=True, engine=engine)
     left.enter(seen)
     right.enter(seen)
     done = 0
@@ -186,7 +224,7 @@ def fit_network(
         for op in left.waiting():
             site = named[_result(op)]
             twin = twins[_result(op)]
-            fitted = _fit(changed, site, (left, op), (right, twin), solve)
+            fitted = _fit(changed, engine, site, (left, op), (right, twin), solve)
             store(changed.decision, site, fitted, data=data)
             show(changed.decision, site, fitted, twin)
             done += 1
@@ -236,7 +274,10 @@ def _added_to(exact: Walk, rounded: Walk, op: Op) -> Tensor | None:
     return None
 
 
-def _fit(plan: Plan, site: Site, left: tuple[Walk, Op], right: tuple[Walk, Op], solve: Solve) -> Fitted:
+@_one_blas_thread()
+def _fit(
+    plan: Plan, engine: Engine, site: Site, left: tuple[Walk, Op], right: tuple[Walk, Op], solve: Solve
+) -> Fitted:
     (exact, op), layout = left, site.layout
     weight, bias = op.inputs[1], op.inputs[2] if len(op.inputs) > 2 else None
     if weight is None:
@@ -267,9 +308,9 @@ def _fit(plan: Plan, site: Site, left: tuple[Walk, Op], right: tuple[Walk, Op], 
     halves = Sums.of(rows(), matrix, centred=site.bias is not None)
 
     def weights(problem: Problem) -> Array:
-        return rounded_in_turn(problem.gram, problem.solution(), scales, site.limits) * scales
+        return rounded_in_turn(turns_of(problem.gram), problem.solution(), scales, site.limits) * scales
 
-    damping = damping_for(halves, weights)
+    damping = damping_for(halves, weights, engine.calls)
     halves[0].merge(halves[1])
     problem = halves[0].problem(damping)
     del halves

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -28,6 +29,9 @@ SCARCE = 1.0
 PLENTY = 8
 """Rows for each input from which on damping need not be tried out."""
 TRIED = (0.02, 0.1, 0.5, 2.0, 8.0)
+T = TypeVar("T")
+Calls: TypeAlias = Callable[[Iterable[Callable[[], T]]], Iterator[T]]
+"""Calls functions, maybe several at a time, and yields their results in order."""
 BLOCK = 64
 """Weights of a channel between two products of whole matrices."""
 Round = Callable[[Array, Array], Array]
@@ -167,25 +171,32 @@ def _joined(chunks: Iterable[Rows], parts: int) -> Iterator[tuple[int, Rows]]:
             yield joined(place)
 
 
-def damping_for(halves: tuple[Sums, Sums], weights: Callable[[Problem], Array]) -> float:
+def called(functions: Iterable[Callable[[], T]]) -> Iterator[T]:
+    """Call functions one after another."""
+    return (function() for function in functions)
+
+
+def damping_for(
+    halves: tuple[Sums, Sums], weights: Callable[[Problem], Array], calls: Calls[Any] = called
+) -> float:
     """Return the damping of a layer; with few rows, the best one on other rows.
 
     Args:
         halves: Sums over two parts of the rows.
         weights: Returns the weights of a problem, [G, K, M].
+        calls: Calls the functions for each damping.
     """
     depth: int = halves[0].matrix.shape[1]
     count = sum(half.count for half in halves)
     if count >= PLENTY * depth or not all(half.count for half in halves):
         return DAMPING + SCARCE * depth / count
     exact = [half.problem(0.0) for half in halves]
-    errors = [
-        sum(
-            _error(judge, weights(half.problem(damping)))
-            for half, judge in zip(halves, reversed(exact), strict=True)
-        )
-        for damping in TRIED
-    ]
+
+    def error(damping: float, place: int) -> float:
+        return _error(exact[1 - place], weights(halves[place].problem(damping)))
+
+    parts = calls(partial(error, damping, place) for damping in TRIED for place in (0, 1))
+    errors = [first + next(parts) for first in parts]
     return TRIED[errors.index(min(errors))]
 
 
@@ -204,19 +215,30 @@ def error_of(gram: Array, difference: Array) -> Array:
     return np.einsum("gkm,gkm->gm", difference, gram @ difference)
 
 
-def rounded_in_turn(gram: Array, real: Array, scales: Array, limits: tuple[int, int]) -> Array:
-    """Return integers [G, K, M], rounded in turn to compensate earlier errors.
+def turns_of(gram: Array) -> tuple[Array, Array]:
+    """Return the order in which weights are rounded, and the Cholesky factor in it.
 
     Args:
         gram: Positive definite, [G, K, K].
-        real: Best real weights, [G, K, M].
-        scales: [G, 1, M]; [G, K, M] for blocks.
+
+    Returns:
+        The order, [G, K], and the factor, [G, K, K].
     """
     # Inputs of much weight go first, while there are many left to make up for them; first is last here.
     order = np.argsort(np.einsum("gkk->gk", gram), axis=1, kind="stable")
-    lower = np.linalg.cholesky(
-        np.take_along_axis(np.take_along_axis(gram, order[:, :, None], axis=1), order[:, None, :], axis=2)
-    )
+    rows = np.take_along_axis(gram, order[:, :, None], axis=1)
+    return order, np.linalg.cholesky(np.take_along_axis(rows, order[:, None, :], axis=2))
+
+
+def rounded_in_turn(turns: tuple[Array, Array], real: Array, scales: Array, limits: tuple[int, int]) -> Array:
+    """Return integers [G, K, M], rounded in turn to compensate earlier errors.
+
+    Args:
+        turns: What ``turns_of`` returned.
+        real: Best real weights, [G, K, M].
+        scales: [G, 1, M]; [G, K, M] for blocks.
+    """
+    order, lower = turns
     ordered = np.take_along_axis(real, order[:, :, None], axis=1)
     spread = np.broadcast_to(scales, real.shape).astype(ordered.dtype, copy=False)
     steps = np.take_along_axis(spread, order[:, :, None], axis=1)
@@ -298,7 +320,13 @@ def scales_to_try(
 
 
 def best_scales(
-    gram: Array, real: Array, scales: Sequence[Array], rounding: Round, *, shared: bool
+    gram: Array,
+    real: Array,
+    scales: Sequence[Array],
+    rounding: Round,
+    *,
+    shared: bool,
+    calls: Calls[Any] = called,
 ) -> tuple[Array, Array]:
     """Return the scales of least error and their integers.
 
@@ -308,18 +336,22 @@ def best_scales(
         scales: What to try, each [G, 1, M]; of equal ones the first is taken.
         rounding: How integers are found.
         shared: Whether all channels have one scale.
+        calls: Calls the functions for some scales each.
     """
     width = real.shape[2]
     best = np.full(scales[0].shape, np.inf)
     kept, integers = scales[0].astype(real.dtype), np.zeros_like(real)
     together = max(1, AT_ONCE // max(real.size, 1))
-    for first in range(0, len(scales), together):
-        part = scales[first : first + together]
+
+    def rounded_with(part: Sequence[Array]) -> tuple[Array, Array, Array]:
         copies = np.tile(real, (1, 1, len(part)))
         tried = np.concatenate(part, axis=2).astype(real.dtype)
         rounded = rounding(copies, tried)
-        errors = error_of(gram, copies - rounded * tried)[:, None]
-        for at in range(len(part)):
+        return tried, rounded, error_of(gram, copies - rounded * tried)[:, None]
+
+    parts = [scales[first : first + together] for first in range(0, len(scales), together)]
+    for tried, rounded, errors in calls(partial(rounded_with, part) for part in parts):
+        for at in range(tried.shape[2] // width):
             columns = slice(at * width, (at + 1) * width)
             error = errors[..., columns]
             if shared:

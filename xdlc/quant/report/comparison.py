@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 
@@ -25,9 +26,10 @@ from xdlc.quant.plan import Plan
 from xdlc.quant.ranges import NOTHING, QuantType, Range, Use, range_of, representable, to_quantized
 from xdlc.quant.samples import Sample, run_sample
 from xdlc.quant.storing import quantized_copy
+from xdlc.runtime.engine import give_back
 from xdlc.runtime.htp_fusion import gate_of, with_producer
 
-GROUP_BYTES = 1 << 28
+GROUP_BYTES = 1 << 27
 """Most bytes of float values of a sample that are held at once, unless one tensor alone has more."""
 
 RUN_BYTES = 1 << 22
@@ -224,7 +226,10 @@ def _reads_unrounded(op: Op, source: Tensor) -> bool:
 
 
 def groups(tensors: Sequence[Tensor], limit: int = GROUP_BYTES) -> Iterator[list[Tensor]]:
-    """Yield runs of tensors whose float values fit together into ``limit`` bytes."""
+    """Yield runs of tensors whose float values fit together into ``limit`` bytes.
+
+    Without tensors, there is one empty run.
+    """
     group: list[Tensor] = []
     size = 0
     for tensor in tensors:
@@ -233,8 +238,7 @@ def groups(tensors: Sequence[Tensor], limit: int = GROUP_BYTES) -> Iterator[list
             group, size = [], 0
         group.append(tensor)
         size += 4 * tensor.size
-    if group:
-        yield group
+    yield group
 
 
 def run(session: object, sample: Sample, index: int) -> dict[str, Array]:
@@ -336,8 +340,12 @@ class Quality:
             self.clipped += int(np.count_nonzero((exact < ends.low - edge) | (exact > ends.high + edge)))
 
 
-def measure_activations(subject: Subject, step: Step) -> dict[Tensor, Quality]:
-    """Return the quality of each activation on held-out samples.
+Pair: TypeAlias = tuple[Mapping[str, Array], Mapping[str, Array]]
+"""Outputs of the float network and of another one for a sample, by name."""
+
+
+def measure_activations(subject: Subject, step: Step) -> tuple[dict[Tensor, Quality], list[Pair]]:
+    """Return the quality of each activation on held-out samples, and the outputs.
 
     The float network and the quantized one run with all values of a group of tensors given out, a sample at
     a time; groups bound what is held.
@@ -346,24 +354,39 @@ def measure_activations(subject: Subject, step: Step) -> dict[Tensor, Quality]:
         UsageError: If a sample does not fit the inputs.
     """
     qualities: dict[Tensor, Quality] = {}
-    weighted = set(subject.weighted())
+    outputs: list[Pair] = []
     for group in groups(subject.activations):
+        outputs = _measure_group(subject, group, qualities, step)
+        give_back()  # the sessions of the group are closed
+    return qualities, outputs
+
+
+def _measure_group(
+    subject: Subject, group: Sequence[Tensor], qualities: dict[Tensor, Quality], step: Step
+) -> list[Pair]:
+    """Add the quality of some activations; return the outputs."""
+    for tensor in group:
+        qualities[tensor] = Quality(subject.form(tensor), subject.effect(tensor))
+    weighted = set(subject.weighted())
+    ops = dict.fromkeys(
+        tensor.producer for tensor in group if tensor.producer is not None and tensor.producer in weighted
+    )
+    model, locals_ = subject.with_stored_weights(list(ops))
+    clamped = [name for tensor in group if (name := qualities[tensor].effect.clamped) is not None]
+    names = [tensor.name for tensor in group]
+    local_names = [locals_[name] for name in names if name in locals_]
+    stored = {name: subject.stored_name(tensor) for name, tensor in zip(names, group, strict=True)}
+    floats = subject.engine.session(model, quantized=False, outputs=[*names, *clamped, *local_names])
+    quantized = subject.engine.session(subject.trial, outputs=stored.values())
+    outputs: list[Pair] = []
+    for index, sample in enumerate(subject.samples):
+        values, results = run(floats, sample, index), run(quantized, sample, index)
         for tensor in group:
-            qualities[tensor] = Quality(subject.form(tensor), subject.effect(tensor))
-        ops = dict.fromkeys(
-            tensor.producer for tensor in group if tensor.producer is not None and tensor.producer in weighted
-        )
-        model, locals_ = subject.with_stored_weights(list(ops))
-        clamped = [name for tensor in group if (name := qualities[tensor].effect.clamped) is not None]
-        names = [tensor.name for tensor in group]
-        local_names = [locals_[name] for name in names if name in locals_]
-        stored = {name: subject.stored_name(tensor) for name, tensor in zip(names, group, strict=True)}
-        floats = subject.engine.session(model, quantized=False, outputs=[*names, *clamped, *local_names])
-        quantized = subject.engine.session(subject.trial, outputs=stored.values())
-        for index, sample in enumerate(subject.samples):
-            values, results = run(floats, sample, index), run(quantized, sample, index)
-            for tensor in group:
-                local = values[locals_[tensor.name]] if tensor.name in locals_ else None
-                qualities[tensor].add(values[tensor.name], local, results[stored[tensor.name]], values)
-            step()
-    return qualities
+            local = values[locals_[tensor.name]] if tensor.name in locals_ else None
+            qualities[tensor].add(values[tensor.name], local, results[stored[tensor.name]], values)
+        left = [output.name for output in subject.graph.outputs]
+        # Copies, for an array of a session keeps all of the session's memory.
+        exact, found = ({name: np.array(made[name]) for name in left} for made in (values, results))
+        outputs.append((exact, found))
+        step()
+    return outputs

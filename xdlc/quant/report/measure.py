@@ -34,7 +34,15 @@ from xdlc.quant.report.model import (
     RungReport,
     TensorReport,
 )
-from xdlc.quant.report.sensitivity import Effect, Trial, measure_effects, measure_outputs, plan_trials
+from xdlc.quant.report.sensitivity import (
+    Effect,
+    Trial,
+    measure_effects,
+    measure_outputs,
+    plan_trials,
+    trace_effects,
+    why_unknown,
+)
 from xdlc.quant.samples import Sample
 from xdlc.version import VERSION
 
@@ -43,7 +51,7 @@ MOST = 80
 CHANNELS = 128
 """Most ranges that are kept of a weight's channels; more are joined, neighbour to neighbour."""
 Progress = Callable[[int, int], None]
-WORK = 1 << 30
+WORK = 1 << 28
 """Bytes of activations of all samples that are measured, unless ``LEAST`` samples have more."""
 LEAST = 4
 SHARED = 16
@@ -243,18 +251,21 @@ def _measured(
     """Return measures of activations, outputs and trials, and a note on omissions."""
     count = _Count(progress)
     parts = sum(1 for _ in groups(subject.activations))
-    count.total = len(subject.samples) * (parts + 1)
-    qualities = measure_activations(subject, count.step)
-    outputs = measure_outputs(subject, count.step)
-    planned, runs, left = plan_trials(subject, qualities, trials)
+    count.total = len(subject.samples) * (parts + 2)
+    qualities, results = measure_activations(subject, count.step)
+    outputs = measure_outputs(subject, results, count.step)
+    left = why_unknown(subject)
+    if left is not None:
+        return qualities, outputs, {}, left
+    effects = trace_effects(subject, qualities)
+    planned, runs, left = plan_trials(subject, effects, trials)
     count.total += len(planned) * runs
-    effects: dict[Trial, Effect] = {}
     try:
         if planned:
-            effects = measure_effects(subject, qualities, planned, runs, count.step)
+            effects |= measure_effects(subject, qualities, planned, runs, count.step)
     except (UnsupportedOp, ProblemList) as error:  # the network runs, but not as one graph
         count.total -= len(planned) * runs
-        left = f"xdlc did not measure sensitivity: {each_problem(error)[0].problem}"
+        left = f"xdlc traced sensitivity without trials: {each_problem(error)[0].problem}"
     return qualities, outputs, effects, left
 
 

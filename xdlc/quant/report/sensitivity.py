@@ -1,26 +1,29 @@
 """Sensitivity: loss of the outputs if only one tensor is quantized.
 
-The float network gets an input after each tensor in question, which is added to it: zero, or what the
-stored form of the tensor, or of its op's weights, differs by.  One session serves all trials.
+It is traced back from the noise of the quantized network, without a run: the noise of a tensor is its own, or
+came with what its op reads.  The worst tensors are tried, too: the float network gets an input after each of
+them, which is added to it: zero, or what the stored form of the tensor, or of its op's weights, differs by.
+One session serves all trials.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
 from xdlc.compare.figures import Noise
-from xdlc.ir import Graph, Model, Role, Tensor, make_op, u32
+from xdlc.ir import Graph, Model, Op, Role, Tensor, make_op, u32
 from xdlc.ir.data import Array
 from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.opdefs.elementwise_enums import ADD
+from xdlc.opdefs.traits import traits
 from xdlc.quant.float_types import insert_beside
-from xdlc.quant.op_specs import is_real, reroute, rule_of, uses_of
-from xdlc.quant.report.comparison import Quality, Step, Subject, groups, rounded, run
+from xdlc.quant.op_specs import is_real, reroute, rule_of, single_name, uses_of
+from xdlc.quant.report.comparison import Pair, Quality, Step, Subject, groups, rounded, run
 from xdlc.quant.report.model import OutputReport
 from xdlc.quant.samples import Sample
 from xdlc.quant.storing import quantized_copy
@@ -49,7 +52,7 @@ def _whole(subject: Subject, tensors: Sequence[Tensor]) -> Run:
     layouts = {tensor.name: lowered.layout(tensor.name) for tensor in tensors}
     outputs = [output.name for output in graph.outputs if is_real(output)]
     inputs = {tensor.name: tensor for tensor in graph.inputs}
-    engine = Engine(lowered)
+    engine = Engine(lowered, spins=False)
 
     def run_shifted(sample: Sample, shifts: Mapping[str, Array]) -> dict[str, Array]:
         values: dict[str, Array] = {name: feed(tensor, sample[name]) for name, tensor in inputs.items()}
@@ -103,8 +106,8 @@ def _add_shift(graph: Graph, tensor: Tensor) -> str:
     return name
 
 
-WORK = 1 << 33
-"""Bytes of activations that all trials together may compute: about ten seconds."""
+WORK = 1 << 30
+"""Bytes of activations that all trials together may compute: about two seconds."""
 
 MOST_SAMPLES = 32
 
@@ -126,43 +129,94 @@ Effect: TypeAlias = dict[str, Noise]
 """Noise of each output of the network, by name."""
 
 
-def plan_trials(
-    subject: Subject, qualities: dict[Tensor, Quality], most: int | None = None
-) -> tuple[list[Trial], int, str | None]:
-    """Return the trials, their number of samples, and the reason for omitted trials.
+def trace_effects(subject: Subject, qualities: Mapping[Tensor, Quality]) -> dict[Trial, Effect]:
+    """Return the noise of the outputs that comes from each trial's tensor.
 
-    Not tried are tensors that nobody reads rounded, and those that hold values of others, as after a
+    The part of a result's noise that is not its own came with the inputs of its op: to a sum or a Concat in
+    proportion to their noise, to other ops in proportion to their noise relative to the signal.  It does not
+    cancel: parts of an output add up to its noise.
+
+    Not traced are tensors that nobody reads rounded, and those that hold values of others, as after a
     Reshape or a Relu that shares its input's encoding: they round nothing anew.
+    """
+    owns = {tensor: _own_noise(subject, tensor, quality) for tensor, quality in qualities.items()}
+    outputs = [output for output in dict.fromkeys(subject.graph.outputs) if output in qualities]
+    wholes = {output: qualities[output].cumulative for output in outputs}
+    effects: dict[Trial, Effect] = {
+        trial: {output.name: Noise(whole.signal) for output, whole in wholes.items()}
+        for own in owns.values()
+        for trial in own
+    }
+    makers = reversed(subject.graph.ops)
+    results = [*(result for op in makers for result in op.outputs), *subject.graph.inputs]
+    parts = {result: _parts(result.producer, qualities) for result in results}
+    for output, whole in wholes.items():
+        shares = {output: whole.noise}
+        for result in results:
+            share = shares.get(result, 0.0)
+            if not share:
+                continue
+            own = owns.get(result, {})
+            made = sum(own.values())
+            noise = max(qualities[result].cumulative.noise, made) if result in qualities else 0.0
+            for trial, part in own.items():
+                effects[trial][output.name].noise += share * part / noise if noise else 0.0
+            left = share * (1.0 - made / noise) if noise else share
+            for source, part in parts[result].items():
+                shares[source] = shares.get(source, 0.0) + left * part
+    return effects
+
+
+def _own_noise(subject: Subject, tensor: Tensor, quality: Quality) -> dict[Trial, float]:
+    """Return the noise that a tensor's rounding and its op's static data add."""
+    if quality.form is None or tensor.dtype.name == "float64" or _is_rounded_before(subject, tensor):
+        return {}
+    own = {}
+    if quality.effect.joined is None:
+        own[Trial(tensor, weights=False)] = quality.rounding.noise
+    if quality.weights.signal or quality.weights.noise:
+        own[Trial(tensor, weights=True)] = quality.weights.noise
+    return own
+
+
+def _parts(op: Op | None, qualities: Mapping[Tensor, Quality]) -> dict[Tensor, float]:
+    """Return which part of a result's noise came with each input of its op."""
+    sources = () if op is None else dict.fromkeys(tensor for tensor in op.computed if is_real(tensor))
+    powers = {}
+    for source in sources:
+        noise = qualities[source].cumulative if source in qualities else Noise(1.0, 0.0)
+        is_sum = op is not None and (single_name(op) == "ElementWiseAdd" or traits(op).gathers)
+        powers[source] = noise.noise if is_sum or not noise.signal else noise.noise / noise.signal
+    total = sum(powers.values())
+    return {source: power / total if total else 1.0 / len(powers) for source, power in powers.items()}
+
+
+def plan_trials(
+    subject: Subject, traced: Mapping[Trial, Effect], most: int | None = None
+) -> tuple[list[Trial], int, str | None]:
+    """Return the trials, their number of samples, and how others are known.
 
     Args:
-        qualities: Qualities of activations; the worst are tried first.
+        traced: What ``trace_effects`` returned; the worst are tried.
         most: Most trials; default: what ``WORK`` allows.
     """
-    if has_control_flow(subject.graph):
-        return [], 0, "xdlc did not measure sensitivity, because the graph runs other graphs"
-    if not any(is_real(output) for output in subject.graph.outputs):
-        return [], 0, "xdlc did not measure sensitivity: no output of the network holds float values"
-    rated: list[tuple[float, Trial]] = []
-    for tensor, quality in qualities.items():
-        if quality.form is None or tensor.dtype.name == "float64" or _is_rounded_before(subject, tensor):
-            continue
-        if quality.effect.joined is None:
-            rated.append((quality.rounding.db, Trial(tensor, weights=False)))
-        if quality.weights.signal or quality.weights.noise:
-            rated.append((quality.weights.db, Trial(tensor, weights=True)))
-    rated.sort(key=lambda pair: pair[0])
+    rated = sorted(traced, key=lambda trial: sum(noise.db for noise in traced[trial].values()))
     runs = max(1, WORK // subject.work)
-    samples = min(len(subject.samples), MOST_SAMPLES)
-    samples = max(1, min(samples, runs // max(1, len(rated))))
+    samples = max(1, min(len(subject.samples), MOST_SAMPLES, runs // max(1, len(rated))))
     count = min(len(rated), max(1, runs // samples) if most is None else most)
-    trials = [trial for _, trial in rated[:count]]
     if count == len(rated):
-        return trials, samples, None
-    left = (
-        f"xdlc measured sensitivity for the {count} worst of {len(rated)} tensors and weights, because each "
-        "one needs a run of the network"
-    )
-    return trials, samples, left
+        return rated, samples, None
+    left = f"xdlc measured sensitivity for the {count} worst of {len(rated)} tensors and weights, "
+    return rated[:count], samples, f"{left}and traced others back from the noise of the whole network"
+
+
+def why_unknown(subject: Subject) -> str | None:
+    """Return why a network has no sensitivities; None if it has."""
+    if has_control_flow(subject.graph):
+        return "xdlc did not measure sensitivity, because the graph runs other graphs"
+    if not any(is_real(output) for output in subject.graph.outputs):
+        return "xdlc did not measure sensitivity: no output of the network holds float values"
+    return None
 
 
 def _is_rounded_before(subject: Subject, tensor: Tensor) -> bool:
@@ -207,44 +261,58 @@ def measure_effects(
     return effects
 
 
-def measure_outputs(subject: Subject, step: Step) -> list[OutputReport]:
+def measure_outputs(subject: Subject, results: Sequence[Pair], step: Step) -> list[OutputReport]:
     """Return the quality of each output, also with only weights quantized.
 
     Its quality with only activations quantized is there too.
+
+    Args:
+        results: Outputs of the float network and of the quantized one.
     """
-    session = subject.engine.session
-    floats = session(subject.reference, quantized=False)
-    variants = {
-        "sqnr": session(subject.trial),
-        "weights_only": session(subject.trial, quantized=False),
-        "activations_only": session(
-            quantized_copy(subject.plan, subject.calibration, weights_of=subject.reference)
-        ),
-    }
-    outputs = subject.graph.outputs
-    noises = {(output.name, kind): Noise() for output in outputs for kind in variants}
-    same = {output.name: [0, 0] for output in outputs}
-    for index, sample in enumerate(subject.samples):
-        wanted = run(floats, sample, index)
-        for kind, variant in variants.items():
-            found = run(variant, sample, index)
-            for output in outputs:
-                first, second = np.asarray(wanted[output.name]), np.asarray(found[output.name])
-                if is_real(output):
-                    noises[output.name, kind].add(first, second)
-                elif kind == "sqnr":
-                    equal = first == second if first.shape == second.shape else np.zeros(first.shape)
-                    same[output.name][0] += int(np.count_nonzero(equal))
-                    same[output.name][1] += first.size
-        step()
-    return [
-        OutputReport(
-            output.name,
-            noises[output.name, "sqnr"].db,
-            noises[output.name, "weights_only"].db,
-            noises[output.name, "activations_only"].db,
+    whole, weights, activations = (
+        _noises(subject, rows)
+        for rows in (
+            results,
+            _with_part(subject, results, step, weights=True),
+            _with_part(subject, results, step),
         )
-        if is_real(output)
-        else OutputReport(output.name, same=same[output.name][0] / max(1, same[output.name][1]))
-        for output in outputs
+    )
+    return [
+        OutputReport(name, whole[name].db, weights[name].db, activations[name].db)
+        if name in whole
+        else OutputReport(name, same=_same(name, results))
+        for name in (output.name for output in subject.graph.outputs)
     ]
+
+
+def _noises(subject: Subject, rows: Iterable[Pair]) -> dict[str, Noise]:
+    """Return the noise of each output of float values."""
+    noises = {output.name: Noise() for output in subject.graph.outputs if is_real(output)}
+    for exact, changed in rows:
+        for name, noise in noises.items():
+            noise.add(np.asarray(exact[name]), np.asarray(changed[name]))
+    return noises
+
+
+def _same(name: str, results: Sequence[Pair]) -> float:
+    """Return the share of equal values of an output; other shapes are unequal."""
+    pairs = [(exact[name], changed[name]) for exact, changed in results]
+    equal = sum(int(np.count_nonzero(a == b)) for a, b in pairs if a.shape == b.shape)
+    return float(equal / max(1, sum(exact.size for exact, _ in pairs)))
+
+
+def _with_part(
+    subject: Subject, results: Sequence[Pair], step: Step, *, weights: bool = False
+) -> Iterator[Pair]:
+    """Yield float outputs beside outputs of a partly quantized network.
+
+    Args:
+        weights: Whether weights alone are quantized; else activations alone are.
+    """
+    model = subject.trial
+    if not weights:
+        model = quantized_copy(subject.plan, subject.calibration, weights_of=subject.reference)
+    session = subject.engine.session(model, quantized=not weights)
+    for index, (sample, (exact, _)) in enumerate(zip(subject.samples, results, strict=True)):
+        yield exact, run(session, sample, index)
+        step()
