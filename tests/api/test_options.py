@@ -167,7 +167,7 @@ def test_signatures_state_every_option_of_what_they_call() -> None:
     from xdlc.runtime.export import export
     from xdlc.udo.load import load
 
-    internal = {"diagnostics", "boundary", "udos", "input_dims", "failed_passes", "advise"}
+    internal = {"diagnostics", "boundary", "udos", "input_dims", "failed_passes", "advise", "path"}
     for verb, callees, values in (
         (api.convert, (Frontend.convert, load), {each.name: each.default for each in fields(Options)}),
         (api.quantize, (quantize,), {}),

@@ -51,16 +51,37 @@ def test_one_class_under_two_names(model: xdlc.Model, tmp_path: Path) -> None:
             xdlc.Session(model, **{option: 0})  # type: ignore[arg-type]
 
 
-def test_a_batch_keeps_its_order_and_names_the_sample_that_fails(model: xdlc.Model) -> None:
+@pytest.mark.parametrize("at_a_time", [1, 2])
+def test_a_batch_keeps_its_order_and_names_the_sample_that_fails(model: xdlc.Model, at_a_time: int) -> None:
     samples = [{"x": floats(1, 4)} for _ in range(3)]
     with xdlc.Session(model) as session:
+        session._at_a_time = at_a_time
         for feeds, found in zip(samples, session.run_batch(iter(samples)), strict=True):
             np.testing.assert_array_equal(found["y"], session.run(feeds)["y"])
+        steps: list[tuple[str, int, int]] = []
+        session.run_batch(samples, step=lambda *step: steps.append(step))
+        assert steps == [("running", number, 3) for number in (1, 2, 3)]
         with pytest.raises(XdlcError, match="sample 1") as caught:
             session.run_batch([samples[0], {"x": floats(2, 4)}])
         assert "shape" in caught.value.problem
+
+        def unreadable() -> Iterator[dict[str, Any]]:
+            yield samples[0]
+            raise UsageError("the list ends early", where="list.txt")
+
+        with pytest.raises(UsageError) as caught:
+            session.run_batch(unreadable())
+        assert caught.value.where == "list.txt"
         with pytest.raises(UsageError):
             session.run_batch(samples[0])
+        with pytest.raises(UsageError) as caught_ahead:
+            session.run_batch(_broken(samples))
+        assert caught_ahead.value.where == "third file"
+
+
+def _broken(samples: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    yield from samples[:2]
+    raise UsageError("is empty", where="third file")
 
 
 def test_submitted_runs(model: xdlc.Model) -> None:

@@ -7,6 +7,7 @@ from xdlc.ir import Graph, Model, ScaleOffset, Tensor, make_op, static, u32
 from xdlc.ir.dtype import FLOAT32
 from xdlc.quant import quantize
 from xdlc.runtime.cpu import AdjustableSession, CpuSession
+from xdlc.runtime.lower import lower
 
 
 def model():
@@ -65,6 +66,31 @@ def test_encodings_are_fed_to_products_too():
     found = session.run(sample, session.encodings({"c": ScaleOffset(1.0, -128)}))["c"]
     real = CpuSession(model(), quantized=False, outputs=["c"]).run(sample)["c"]
     assert np.abs(found - real).max() < 0.6
+
+
+def test_a_product_of_bytes_and_its_clamp_are_one_node():
+    lowered = lower(quantize(model(), samples(2)).main, adjustable=True)
+    kinds = [node.op_type for node in lowered.proto.graph.node]
+    assert kinds.count("QLinearConv") == 1
+    assert not {"Conv", "Relu"} & set(kinds)
+
+
+def test_a_clamp_stays_where_the_encoding_holds_values_beyond_it():
+    quantized = quantize(model(), samples(2)).main
+    held = ScaleOffset(0.1, -100)
+    quantized.tensors["y"].encoding = quantized.tensors["c"].encoding = held
+    session = AdjustableSession(Model({"g": quantized}), ["y"])
+    (sample,) = samples(1)
+    assert session.run(sample, session.encodings({}))["y"].min() == 0.0
+
+
+def test_products_of_wider_values_compute_in_float():
+    lowered = lower(quantize(model(), samples(2), act_bitwidth=16).main, adjustable=True)
+    kinds = [node.op_type for node in lowered.proto.graph.node]
+    assert "Conv" in kinds
+    assert not any(
+        node.op_type == "DequantizeLinear" and node.input[0] == "w" for node in lowered.proto.graph.node
+    )
 
 
 def test_an_encoding_per_channel_is_refused():

@@ -6,20 +6,23 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar, Unpack
 
 from xdlc.api.models import loaded
 from xdlc.api.runtimes import Engine, runtime_with
 from xdlc.api.verbs import Array, verb
-from xdlc.container import caches
+from xdlc.container.caches import caches
 from xdlc.errors import BackendError, UsageError, XdlcError, each_problem
 from xdlc.ir import Graph, Model
 from xdlc.opdefs.control_flow import outer_graphs
-from xdlc.options import PathLike, options_of
+from xdlc.options import PathLike, Step, options_of
 from xdlc.options.running import KernelOptions, RunOptions
+from xdlc.worker.executors import open_threads
+from xdlc.worker.limits import AT_A_TIME
 
 if TYPE_CHECKING:
     from xdlc.runtime.profile import Profile
@@ -86,8 +89,6 @@ def _fits(graph: Graph, name: str, shape: tuple[int, ...]) -> bool:
 R = TypeVar("R")
 Runtime: TypeAlias = Literal["cpu", "htp", "aip"]
 """Names of runtimes for type checkers."""
-WORKERS = min(4, os.cpu_count() or 1)
-"""Runs that are under way at a time."""
 
 
 @verb
@@ -173,7 +174,7 @@ class Submissions:
             if self._is_closed:
                 raise UsageError("the session is closed", fix="open a new session with xdlc.Session")
             self._pool = self._pool or ThreadPoolExecutor(
-                WORKERS, "xdlc-session", lambda: self._threads.add(threading.current_thread())
+                AT_A_TIME, "xdlc-session", lambda: self._threads.add(threading.current_thread())
             )
             self._open.add(future)  # type: ignore[arg-type]
             self._pool.submit(run)
@@ -236,7 +237,8 @@ class Session:
             self._others, self._opening = stack.enter_context(ExitStack()), threading.Lock()
             for path in opened.unused() if opened is not None else ():
                 logging.getLogger(__name__).warning("%s is unused: it implements no op of the model", path)
-            self._times_ops = chosen.times_ops
+            self._times_ops, self._at_a_time = chosen.times_ops, chosen.at_a_time
+            self._end = chosen.end
             self._submissions = stack.enter_context(Submissions())
             self._closing = stack.pop_all()
         soc = getattr(self._engine, "soc", None) or arguments.get("soc")
@@ -265,28 +267,50 @@ class Session:
 
     @verb
     def run_batch(
-        self, samples: Iterable[Mapping[str, Array]], *, native: bool = False
+        self,
+        samples: Iterable[Mapping[str, Array]],
+        *,
+        native: bool = False,
+        step: Step | None = None,
     ) -> list[dict[str, Array]]:
         """Run the model once for each sample, and return the outputs in the same order.
 
+        On HTP, up to four runs work at the same time.
+
         Args:
             samples: Input arrays by name for each run, like ``feeds`` of ``run``.  xdlc reads a sample from
-                an iterator when the run of the sample begins.
+                an iterator when the run of the sample begins.  On HTP, xdlc reads one sample ahead, and an
+                iterator must not change the arrays of earlier samples.
             native: Return quantized outputs as stored integers instead of float32.
+            step: Called as ``step("running", done, total)`` with the number of finished runs and of all
+                runs.  The total is 0 if xdlc does not know it.
 
         Raises:
             XdlcError: If a run fails; ``run`` lists the errors.  The error names the sample.
         """
         if isinstance(samples, Mapping) or not isinstance(samples, Iterable):
             raise UsageError(f"samples is of type {type(samples).__name__}", fix="pass a list: [feeds]")
-        results = []
-        for number, feeds in enumerate(samples):
+        total = len(samples) if isinstance(samples, Sized) else 0
+        results: list[dict[str, Array]] = []
+
+        def run(number: int, feeds: Mapping[str, Array]) -> dict[str, Array]:
             try:
-                results.append(self.run(feeds, native=native))
+                return self.run(feeds, native=native)
             except XdlcError as error:
                 for problem in each_problem(error):
                     problem.where = ": ".join(filter(None, (f"sample {number}", problem.where)))
                 raise
+
+        def end() -> None:
+            for engine in list(self._engines.values()):
+                self._end(engine)
+
+        with open_threads(self._at_a_time, end) as workers:
+            tasks = (partial(run, number, feeds) for number, feeds in enumerate(samples))
+            for outputs in workers.in_order(tasks, "run_batch"):
+                results.append(outputs)
+                if step is not None:
+                    step("running", len(results), total)
         return results
 
     @verb
@@ -295,7 +319,7 @@ class Session:
     ) -> Future[dict[str, Array]]:
         """Start a run in another thread, and return the future of its outputs.
 
-        Up to four runs work at the same time.  Runs on HTP, and kernels of UDOs, run one after the other.
+        Up to four runs work at the same time.  Kernels of UDOs run one after the other.
 
         Args:
             feeds: Input arrays by name, like ``feeds`` of ``run``.  Do not change the arrays until the run

@@ -296,8 +296,11 @@ def preprocess(
     return edit(executable(model), boundary=cast("BoundaryOptions", boundary))
 
 
-def _edited(model: Model | PathLike, options: PrepareOptions) -> tuple[Model | PathLike, dict[str, Any]]:
-    """Return the model after the edits that options request, and the unused options."""
+def _edited(model: Model | PathLike, options: PrepareOptions) -> tuple[Model, dict[str, Any]]:
+    """Return the model after the edits that options request, and the unused options.
+
+    They have the path of a model that no option edits.
+    """
     from xdlc.converter.snpe.translate import has_layers
     from xdlc.prepare.edit import edit
 
@@ -306,12 +309,14 @@ def _edited(model: Model | PathLike, options: PrepareOptions) -> tuple[Model | P
     compiling = _part(CompileOptions, options)
     if boundary:
         changes["boundary"] = boundary
-    source = loaded(model)
-    edited = model if source.graphs else source  # a path lets the compiler read the file itself
+    edited = source = loaded(model)
     if changes or has_layers(source):
-        edited = edit(executable(model), **changes) if changes else executable(model)
+        edited = executable(source, None if isinstance(model, Model) else os.fspath(model))
+        edited = edit(edited, **changes) if changes else edited
+    elif source.graphs and not isinstance(model, Model):
+        compiling["path"] = model
     if not isinstance(compiling.get("verify", True), bool):
-        compiling["verify"] = _first_sample(compiling["verify"], loaded(edited))
+        compiling["verify"] = _first_sample(compiling["verify"], edited)
     return edited, compiling
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -17,7 +20,7 @@ from xdlc.runtime.engine import Engine, contiguous
 from xdlc.runtime.lower import Lowered, as_float, lower
 from xdlc.runtime.plan import Accelerator, came_quantized, has_halves, make_plan, whole_plan
 from xdlc.runtime.states import with_first_values
-from xdlc.runtime.steps import Observer
+from xdlc.runtime.steps import Observer, Plan
 from xdlc.runtime.timeout import Watch, checked
 
 if TYPE_CHECKING:
@@ -26,6 +29,11 @@ if TYPE_CHECKING:
 
 
 Array = Any  # numpy.ndarray
+COMPILED_AFTER = 0.5
+"""Seconds of runs after which a session compiles products of bytes, if numba is installed.
+
+Loading compiled code takes as long; compiling it, once on a machine, takes some seconds.
+"""
 
 
 class CpuSession:
@@ -71,6 +79,8 @@ class CpuSession:
         accelerator: Accelerator | None = None,
     ) -> None:
         self._timeout = checked(loop_timeout)
+        self._seconds, self._lock = 0.0, threading.Lock()
+        self._compile: Callable[[], Plan | None] | None = None
         self._states = graph.metadata.get("states", {}) if isinstance(graph, Model) else {}
         if isinstance(graph, Lowered):
             self.graph = graph.graph
@@ -78,7 +88,9 @@ class CpuSession:
         else:
             self.graph = graph.main if isinstance(graph, Model) else graph
             graphs = graph.graphs if isinstance(graph, Model) else {}
-            self._plan = make_plan(
+            stated = plain or (isinstance(graph, Model) and came_quantized(graph))
+            planned = partial(
+                make_plan,
                 self.graph,
                 graphs,
                 quantized=quantized,
@@ -87,12 +99,23 @@ class CpuSession:
                 spins=spins,
                 refine=refine,
                 observer=observer,
-                stated=plain or (isinstance(graph, Model) and came_quantized(graph)),
+                stated=stated,
                 halves=isinstance(graph, Model) and has_halves(graph),
                 kernels=kernels or _none(graph),
                 profiler=profiler,
-                accelerator=accelerator,
             )
+            self._plan = planned(accelerator=accelerator)
+            if quantized and not (stated or outputs or refine or observer or profiler or accelerator):
+                self._compile = partial(_compiled, self.graph, threads, planned)
+
+    def _upgrade(self) -> None:
+        """Replace the plan with one of compiled ops once runs have taken long."""
+        with self._lock:
+            compile = self._compile if self._seconds >= COMPILED_AFTER else None
+            if compile is not None:
+                self._compile = None
+        if compile is not None:
+            self._plan = compile() or self._plan
 
     def run(
         self, feeds: Mapping[str, Array], *, native: bool = False, until: float | None = None
@@ -109,11 +132,15 @@ class CpuSession:
             UsageError: If an input is missing, unknown, or has another shape or type.
             BackendError: If onnxruntime fails, a loop takes longer than its time-out, or the run than it may.
         """
-        given = feeds_of(self.graph, with_first_values(self.graph, self._states, feeds))
+        arrays = feeds_of(self.graph, with_first_values(self.graph, self._states, feeds))
         watch = Watch(self._timeout)
+        if until is None:
+            self._upgrade()
+        plan, start = self._plan, time.monotonic()
         with watch.until(until):
-            results = self._plan.run(list(given.values()), watch)
-        named = zip(self._plan.outputs, results, strict=True)
+            results = plan.run(list(arrays.values()), watch)
+        self._seconds += time.monotonic() - start
+        named = zip(plan.outputs, results, strict=True)
         return {name: result(self.graph.tensors.get(name), array, native=native) for name, array in named}
 
 
@@ -227,11 +254,19 @@ def type_problem(tensor: Tensor, dtype: Any) -> UsageError:
     return UsageError(f"needs {real} for {tensor.dtype}, but has {dtype}", fix=f"give array.astype('{real}')")
 
 
+def _compiled(graph: Graph, threads: int | None, planned: Callable[..., Plan]) -> Plan | None:
+    """Return the plan of a graph with compiled ops; None if it is not quicker."""
+    from xdlc.runtime.compiled import accelerator
+
+    division = None if has_control_flow(graph) else accelerator(graph, threads)
+    return None if division is None else planned(accelerator=division)
+
+
 class AdjustableSession:
     """A quantized main graph, ready to run under any encodings of its activations.
 
-    Types stay those of the graph, and so do the values of weights and biases.  Convolutions run in float
-    between roundings, for onnxruntime's integer kernels want constant scales.  Idle threads sleep.
+    Types stay those of the graph, and so do the values of weights.  Products of bytes sum integers, to which
+    their biases are rounded.  Idle threads sleep.
 
     Args:
         model: A quantized model whose main graph runs no other graph.
@@ -262,7 +297,8 @@ class AdjustableSession:
 
         Args:
             by_name: By tensor name; those of unsigned 16-bit tensors may use fewer ``bits``, from zero on.
-                Tensors that are not in it keep the encoding that they have in the graph.
+                Tensors that are not in it keep the encoding that they have in the graph.  Behind a clamp, no
+                encoding of 8 bits may reach farther than that of the graph.
         """
         fed = {}
         for tensor, (scale, zero, upper) in self._lowered.adjusted.items():

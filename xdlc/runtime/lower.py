@@ -26,6 +26,7 @@ from xdlc.opdefs.shapes.base import verify_shapes
 from xdlc.opdefs.verify import verify_op
 from xdlc.runtime import qdq
 from xdlc.runtime.builder import Builder
+from xdlc.runtime.fed_products import fuse_convolutions
 from xdlc.runtime.ops import Lowering, find, known_types
 
 IR_VERSION = 10
@@ -278,6 +279,8 @@ def lower(
     for tensor, names in lowered.adjusted.items():
         for name, dtype in zip(names, (FLOAT32, tensor.dtype, FLOAT32), strict=True):
             lowered.add_input(name, dtype)
+    if adjustable:
+        fuse_convolutions(b)
     return lowered
 
 

@@ -7,7 +7,6 @@ refused.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NoReturn
 
 from xdlc.container.aip_record import (
@@ -25,6 +24,7 @@ from xdlc.errors import ContainerError
 from xdlc.ir import NATIVE_PACKAGE, Graph, Model, Op, Tensor, TensorData
 from xdlc.ir.fingerprint import fingerprint
 from xdlc.opdefs.traits import traits
+from xdlc.records import record
 
 
 def conversions(model: Model) -> tuple[list[Op], list[Op]]:
@@ -91,7 +91,7 @@ def _stated_ids(model: Model) -> Mapping[str, int]:
     }
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class PlacedSection:
     """A section and its ops.
 

@@ -8,7 +8,8 @@ from tests.support import services
 from tests.support.commands import invoke
 from tests.support.htp_models import cnn, needs_htp
 from xdlc.cli.tools.graph_prepare import main
-from xdlc.container import caches, load
+from xdlc.container import load
+from xdlc.container.caches import caches
 from xdlc.errors import BackendError
 from xdlc.prepare.htp import Prepared, prepare_all
 

@@ -86,8 +86,8 @@ def test_identical_cache_is_kept_and_another_of_ours_is_replaced_with_a_reason()
     first = prepared_cnn("sm8650")
     steps: list[tuple[str, int, int]] = []
     second = prepare_all(first, SOCS, jobs=1, step=lambda *seen: steps.append(seen))
-    assert [seen[1:] for seen in steps] == [(0, 2), (1, 2), (1, 2), (2, 2), (2, 2)]
-    assert [soc in title for soc, (title, *_) in zip((*SOCS, ""), steps[:4:2], strict=False)] == [True, True]
+    assert [seen[1:] for seen in steps] == [(1, 2), (2, 2), (2, 2)]
+    assert "sm8550" in steps[0][0]
     assert (second.done, second.kept, second.failed) == (("sm8550", "sm8650"), ("sm8650",), ())
     assert second.notices == ("sm8650: xdlc keeps htp.cache.sm8650.0: the cache is up to date",)
     name = "htp.cache.sm8650.0"

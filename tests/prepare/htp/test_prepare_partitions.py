@@ -33,6 +33,7 @@ from xdlc.runtime.htp.partition_schedule import partition_graph, partition_name
 from xdlc.runtime.htp.process import ForkServer, WorkerSession
 from xdlc.runtime.htp.session import emulated_partitions
 from xdlc.targets import find_soc
+from xdlc.worker.executors import Workers
 
 X = np.random.default_rng(0).uniform(-1, 1, (1, 8, 8, 4)).astype("float32")
 
@@ -242,8 +243,9 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Any]:
         model.save(path)
         target = Target(find_soc("sm8650"), htp.CompileOptions())
         with ForkServer(path) as server:  # which starts nothing unless it is asked to
-            made = prepare_partitions.PartitionJobs(model, path, "model", [target], {}, 60, server, **options)
-            made.do(1, None, 1)
+            site = compile_jobs.Site(model, path, Workers(), server)
+            made = prepare_partitions.PartitionJobs(site, "model", [target], {}, 60, **options)
+            made.do(None, 1)
         return made, compiled
 
     return run

@@ -8,10 +8,11 @@ import pytest
 
 import xdlc
 from tests.support.htp_models import cnn, needs_htp
-from xdlc.container import cache_provenance, caches
+from xdlc.container import cache_provenance
+from xdlc.container.caches import caches
 from xdlc.errors import UsageError
 from xdlc.ir import Model
-from xdlc.runtime.htp.process import WorkerSession
+from xdlc.runtime.htp.process import HtpWorker
 from xdlc.worker.process import ChildDiedError
 
 NAMES = ("prompt", "token")
@@ -79,15 +80,15 @@ def test_graphs_share_weights_and_are_verified_where_they_are_compiled(
 def test_a_graph_that_takes_too_long_leaves_a_right_cache(
     both: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, late = WorkerSession._run, iter([True])
+    query, late = HtpWorker.query, iter([True])
 
-    def run_late(session: WorkerSession, *arguments: Any) -> Any:
-        if next(late, False):
-            session._worker.__exit__(None, None, None)
+    def query_late(worker: HtpWorker, request: dict[str, Any], *arguments: Any, **options: Any) -> Any:
+        if request["do"] == "execute" and next(late, False):
+            worker.end()
             raise ChildDiedError("took too long", "", is_late=True)
-        return run(session, *arguments)
+        return query(worker, request, *arguments, **options)
 
-    monkeypatch.setattr(WorkerSession, "_run", run_late)
+    monkeypatch.setattr(HtpWorker, "query", query_late)
     model, _ = prepared(both, share_graph_weights=True)
     (facts,) = cache_provenance.read(model).values()
     assert facts.verified is not None

@@ -10,9 +10,8 @@ from tests.support.commands import invoke
 from tests.support.htp_models import cnn, needs_htp, prepared_cnn
 from xdlc.api.execution import alternatives
 from xdlc.cli.tools import graph_prepare, info, net_run
-from xdlc.container import caches
 from xdlc.container.cache_entry import read_entry
-from xdlc.container.caches import add_cache, is_context_binary
+from xdlc.container.caches import add_cache, caches, is_context_binary
 from xdlc.errors import BackendError, ContainerError, ModelError, UsageError, XdlcError
 from xdlc.ir import Model
 from xdlc.prepare.htp import prepare

@@ -3,7 +3,11 @@ from __future__ import annotations
 import os
 import signal
 import tempfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,8 +17,9 @@ from tests.support import services
 from tests.support.htp_models import cnn, needs_htp, refused
 from xdlc.errors import BackendError, ProblemList, StorageError, UsageError
 from xdlc.runtime import htp
+from xdlc.runtime.htp import process
 from xdlc.runtime.htp.process import HtpWorker, WorkerSession, stored_model, validated_op
-from xdlc.worker.process import ChildDiedError
+from xdlc.worker.process import ChildDiedError, Process
 
 COMMANDS = """
 import os, signal
@@ -190,6 +195,90 @@ def test_a_crash_names_the_step_and_ends_the_session(monkeypatch: pytest.MonkeyP
         assert "while executing graph cnn" in caught.value.problem
         with pytest.raises(BackendError, match="the emulation ended"):
             served.run({"x": X[2]})
+
+
+SHARED = """
+import os, signal, time
+from pathlib import Path
+from xdlc.worker import content
+
+def reach(folder, number):
+    while len(list(folder.iterdir())) < number:
+        time.sleep(0.01)
+
+def opened(request, files):
+    folder = Path(request["soc_id"])
+    is_first = not any(folder.iterdir())
+    (folder / f"opened {os.getpid()}").touch()
+    if not is_first and folder.name == "refuse":
+        raise OSError(12, "Cannot allocate memory")
+    if not is_first and folder.name == "hang":
+        time.sleep(600)
+    return {"contents": {"soc_id": 1, "graphs": {}}}
+
+def execute(request, files):
+    (x,) = content.read_arrays(files[1], request["arrays"])
+    if x < 0:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    folder = Path(request["graph"])
+    (folder / f"ran {os.getpid()}").touch()
+    reach(folder, 4 if folder.name == "share" else 3)
+    return {"outputs": ["y"], "arrays": content.write_arrays(files[1], [x + 1])}
+
+def commands():
+    return {"open": opened, "execute": execute}
+"""
+
+
+@pytest.mark.parametrize(("case", "children"), [("share", 2), ("refuse", 1), ("hang", 1)])
+def test_runs_that_wait_start_another_child(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, case: str, children: int
+) -> None:
+    services.htp(monkeypatch, tmp_path, SHARED)
+    monkeypatch.setattr(process, "_PATIENCE", 0.0)
+    monkeypatch.setattr(process, "AT_A_TIME", 2)
+    monkeypatch.setattr(process, "find_soc", lambda name: SimpleNamespace(id=name, name=name))
+    folder = tmp_path / case
+    folder.mkdir()
+
+    def run(x: float) -> np.ndarray:
+        return served.run({"x": np.float32(x)}, graph=str(folder), timeout=60)["y"]
+
+    with WorkerSession.of_cache(b"cache", soc=str(folder)) as served:
+        with ThreadPoolExecutor(3) as pool:
+            assert [*pool.map(run, range(9))] == [*range(1, 10)]
+        assert len(list(folder.glob("ran *"))) == children
+        with pytest.raises(BackendError, match="ended with SIGSEGV"):
+            run(-1)
+        with pytest.raises(BackendError, match="the emulation ended"):
+            run(1)
+
+
+def test_closing_ends_a_child_that_has_not_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    services.htp(monkeypatch, tmp_path, SHARED)
+    monkeypatch.setattr(process, "_PATIENCE", 0.01)
+    monkeypatch.setattr(process, "AT_A_TIME", 2)
+    monkeypatch.setattr(process, "find_soc", lambda name: SimpleNamespace(id=name, name=name))
+    folder = tmp_path / "hang"
+    folder.mkdir()
+    starts = threading.Event()
+    launched: list[Process] = []
+
+    def launch() -> Process:
+        if launched:
+            for number in range(3):  # what the run of the first child waits for
+                (folder / str(number)).touch()
+            starts.set()
+            time.sleep(0.3)
+        launched.append(process.start())
+        return launched[-1]
+
+    with ThreadPoolExecutor(2) as pool:
+        with WorkerSession.of_cache(b"cache", soc=str(folder), launch=launch) as served:
+            for x in range(2):
+                pool.submit(served.run, {"x": np.float32(x)}, graph=str(folder))
+            starts.wait()
+        assert [child.is_alive for child in launched] == [False, False]
 
 
 def test_a_full_disk_is_told() -> None:

@@ -100,6 +100,8 @@ class Runtime:
         describe: Returns lines on what an open engine is.
         times_ops: Whether it measures the time of each op.
         compiles: Whether it compiles models, which takes long, and caches can be stored.
+        at_a_time: Runs that work at a time if several threads start them.
+        end: Ends the runs of an open engine at once, which they fail by.
     """
 
     name: str
@@ -109,6 +111,8 @@ class Runtime:
     describe: Callable[[Any], tuple[str, ...]] = lambda _engine: ()
     times_ops: bool = False
     compiles: bool = False
+    at_a_time: int = 1
+    end: Callable[[Any], None] = lambda _engine: None
 
 
 RUNTIMES: Registry[str, Runtime] = Registry("xdlc.api.runtimes", "runtime")
@@ -169,7 +173,7 @@ def check_platform(runtimes: Sequence[str] | None = None, soc: str | None = None
     """
     import platform
 
-    from xdlc.prepare.htp.compile_jobs import processors
+    from xdlc.worker.limits import processors
 
     chosen = [find_runtime(name) for name in (sorted(RUNTIMES.all()) if runtimes is None else runtimes)]
     asked = find_soc(soc) if soc is not None else None

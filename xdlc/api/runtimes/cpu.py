@@ -23,7 +23,7 @@ def _open(
 
 
 def _examine(name: str, _soc: Soc | None) -> RuntimeState:
-    from xdlc.prepare.htp.compile_jobs import processors
+    from xdlc.worker.limits import processors
 
     library = f"onnxruntime {version_of('onnxruntime') or 'not installed'}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from xdlc.errors import ContainerError, UsageError, XdlcError, raise_all
 from xdlc.ir import Model
 from xdlc.ir.files import kept_apart, make_folder
 from xdlc.options import Notify, spell
+from xdlc.worker.limits import AT_A_TIME
 
 if TYPE_CHECKING:
     from xdlc.runtime.htp.session import BinarySession, HtpSession
@@ -83,10 +85,10 @@ def _describe(session: HtpSession) -> tuple[str, ...]:
 
 
 def _examine(name: str, soc: Soc | None) -> RuntimeState:
-    from xdlc.prepare.htp.compile_jobs import each_of, processors
     from xdlc.runtime.htp import build_id
     from xdlc.runtime.htp.library import VARIABLE, named_folder
     from xdlc.targets import one_of_each
+    from xdlc.worker.executors import open_compilers
 
     package = version_of("onnxruntime-qnn")
     library = f"onnxruntime-qnn {package}" if package else "onnxruntime-qnn is not installed"
@@ -98,15 +100,9 @@ def _examine(name: str, soc: Soc | None) -> RuntimeState:
     except XdlcError as error:
         return RuntimeState(name, library, core, (Trial("library", error),))
     socs = {f"{each.capabilities.name} ({each.name})": each for each in ([soc] if soc else one_of_each())}
-    outcomes: dict[str, Any] = dict(
-        each_of(
-            list(socs),
-            lambda target: _emulated(target, socs[target]),
-            jobs=processors(),
-            started=lambda _target: None,
-            give_up=lambda: None,
-        )
-    )
+    with open_compilers() as workers:
+        tasks = {target: partial(_emulated, target, each) for target, each in socs.items()}
+        outcomes: dict[str, Any] = dict(workers.each(tasks, name))
     for outcome in outcomes.values():
         if isinstance(outcome, Exception):
             raise outcome
@@ -190,5 +186,7 @@ add_runtime(
         _examine,
         describe=_describe,
         compiles=True,
+        at_a_time=AT_A_TIME,
+        end=lambda session: session.end(),
     ),
 )

@@ -25,7 +25,7 @@ from xdlc.registry import module_names
 if TYPE_CHECKING:
     from xdlc.api.runtimes import Runtime
     from xdlc.ir import Graph, Model
-    from xdlc.runtime.input_list import InputList
+    from xdlc.runtime.input_list import Inference, InputList
     from xdlc.runtime.profile import Profiler
 
 _PER_OP = ("moderate", "detailed")
@@ -322,6 +322,7 @@ def _run(
     from xdlc.quant.sample_faults import FEW, misfits
     from xdlc.runtime.profile import Profiler
     from xdlc.runtime.states import next_values
+    from xdlc.worker.executors import open_threads
 
     native = options["native_out"]
     inputs = _read(model, listing, options, next_values(model))
@@ -348,12 +349,19 @@ def _run(
         for line in chosen.describe(session):
             show(line)
         stack.enter_context(output_path.folder_for(target / "Result_0"))
+        at_a_time = chosen.at_a_time if options["level"] == "off" else 1
+
+        def run(inference: Inference) -> tuple[Inference, dict[str, Any]]:
+            return inference, profiler.run(session.run, inference.feeds(), native=native)
+
         done = number = 0
         begin = time.monotonic()
-        for number, inference in enumerate(inputs.repeated(count, seconds), 1):
-            results = profiler.run(session.run, inference.feeds(), native=native)
+        workers = stack.enter_context(open_threads(at_a_time, partial(chosen.end, session)))
+        tasks = (partial(run, inference) for inference in inputs.repeated(count, seconds))
+        runs = workers.in_order(tasks, "net-run")
+        for number, (inference, results) in enumerate(runs, 1):
             if number == 1 and chosen.compiles and not seconds:
-                _forecast(time.monotonic() - begin, count or len(inputs))
+                _forecast((time.monotonic() - begin) / at_a_time, count or len(inputs))
             for index in range(inference.results if number <= len(inputs) else 0):
                 if most is None or done < most:
                     part = None if inference.batch is None else (index, inference.batch)

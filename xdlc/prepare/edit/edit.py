@@ -11,8 +11,8 @@ from xdlc import passes
 from xdlc.boundary import datatype
 from xdlc.boundary.applying import apply, settle
 from xdlc.boundary.ports import requested
-from xdlc.container import caches, remove_caches
 from xdlc.container.aip_record import is_about_sections
+from xdlc.container.caches import caches, remove_caches
 from xdlc.container.metadata import add_step
 from xdlc.errors import UsageError
 from xdlc.ir import Model

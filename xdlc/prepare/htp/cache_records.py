@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from xdlc import passes
-from xdlc.container import Cache, add_cache, cache_provenance, caches, remove_caches
+from xdlc.container import cache_provenance
 from xdlc.container.cache_entry import CachedTensor, read_entry
 from xdlc.container.cache_provenance import CacheFacts, GraphFacts, content_hash
-from xdlc.container.caches import WEIGHTS, changed_content
+from xdlc.container.caches import WEIGHTS, Cache, add_cache, caches, changed_content, remove_caches
 from xdlc.errors import BackendError, ContainerError, UsageError
 from xdlc.ir import Model, ScaleOffset, Tensor
 from xdlc.ir.fingerprint import fingerprint
@@ -154,11 +154,11 @@ class Selection:
     """Graphs to compile into a cache.
 
     Attributes:
-        model: A model with these graphs, or the path of a DLC with them.
+        path: A DLC with these graphs.
         graphs: What each of them is of, by its name.
     """
 
-    model: Model | Path
+    path: Path
     graphs: Mapping[str, GraphFacts]
 
 

@@ -7,10 +7,11 @@ import logging
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Any
 
-from xdlc.container import cache_provenance, load
+from xdlc.container import cache_provenance
 from xdlc.container.metadata import add_step
 from xdlc.errors import ConstraintError, ProblemList, UsageError, XdlcError, each_problem, raise_all
 from xdlc.ir import Model
@@ -20,7 +21,7 @@ from xdlc.options import check_values, spell
 from xdlc.options.graphs import CompileOptions
 from xdlc.passes.stored_weights import expanded_products
 from xdlc.prepare.htp.cache_records import check_foreign, held_caches, store, whole
-from xdlc.prepare.htp.compile_jobs import CompileJobs, Step, processors
+from xdlc.prepare.htp.compile_jobs import CompileJobs, Site, Step
 from xdlc.prepare.htp.partition_plan import PartitionPlan
 from xdlc.prepare.htp.prepare_partitions import PartitionJobs
 from xdlc.prepare.htp.targets import Target, targets
@@ -30,6 +31,7 @@ from xdlc.runtime.dynamic_dims import open_problem
 from xdlc.runtime.htp.library import library_folder, unswept
 from xdlc.runtime.htp.process import ForkServer, WorkerSession, stored_model
 from xdlc.runtime.htp.unsupported_op import shortened
+from xdlc.worker.executors import open_compilers
 
 _log = logging.getLogger(__name__)
 _LONGEST = 7 * 86_400
@@ -99,7 +101,7 @@ def _without(soc: str, text: str) -> str:
 
 
 def prepare(
-    model: Model | str | os.PathLike[str],
+    model: Model,
     socs: Sequence[str] = (),
     *,
     notify: Callable[[str], None] | None = None,
@@ -108,7 +110,6 @@ def prepare(
     """Return a copy of the model with a compiled cache for each SoC.
 
     Args:
-        model: The model, or the path of a DLC.
         socs: SoC names such as ``sm8650``.
         notify: Called with each of ``Prepared.notices``; default: the log.
         **options: Options of ``prepare_all``.
@@ -129,9 +130,10 @@ def prepare(
 
 
 def prepare_all(
-    model: Model | str | os.PathLike[str],
+    model: Model,
     socs: Sequence[str] = (),
     *,
+    path: str | os.PathLike[str] | None = None,
     htp_archs: Sequence[str | int] = (),
     vtcm_override: int | None = None,
     optimization_level: int = 2,
@@ -144,6 +146,8 @@ def prepare_all(
     verify: bool | Mapping[str, Any] = True,
     verify_budget: float = 30,
     jobs: int | None = None,
+    scheduler: str | None = None,
+    executor: Executor | None = None,
     timeout: float = 1800,
     step: Step | None = None,
 ) -> Prepared:
@@ -161,8 +165,9 @@ def prepare_all(
     ``overwrite_cache_records``.
 
     Args:
-        model: The model, or the path of a DLC, which spares writing a copy for the compiler.
         socs: SoC names such as ``sm8650``.
+        path: The DLC that the model was loaded from for this call, which spares a copy of the model, and
+            writing one for the compiler.
         htp_archs: Architectures such as ``v73``, instead of SoCs: one cache each, which runs on all SoCs
             of it that are known, see ``targets``.
         vtcm_override: VTCM in MB to plan for; 0 and None mean all that the SoC has.
@@ -184,6 +189,8 @@ def prepare_all(
             failure of its SoC.
         verify_budget: Seconds that this may take for a cache; beyond it parts of the graph are verified.
         jobs: SoCs to compile at a time; default: one per processor.
+        scheduler: Address of a Dask scheduler, whose workers compile and verify instead.
+        executor: An executor that does.
         timeout: Time limit in seconds per SoC.
         step: Called with the title of what is done, which names the SoCs that are under way, the number of
             SoCs finished, and of all.
@@ -213,13 +220,13 @@ def prepare_all(
     named = targets(socs, htp_archs, options)
     requested = sorted(named, key=lambda target: target.soc.id)  # their order does not change the result
     library_folder()
-    result = model.clone() if isinstance(model, Model) else load(model)
+    result = model.clone() if path is None else model
     if not result.graphs:
         raise UsageError(
             "the model holds no graph, only compiled caches or records, which cannot be compiled again",
             fix="prepare the DLC that the caches came from",
         )
-    name = "model" if isinstance(model, Model) else os.fspath(model)
+    name = "model" if path is None else os.fspath(path)
     notices = []
     if share_graph_weights and len(result.graphs) == 1:
         requested = [
@@ -247,19 +254,24 @@ def prepare_all(
             return Verified()
         if step is not None:
             step("verifying", len(requested), len(requested))
-        verifying = Verifying(sample, verify_budget, server.launch, served)
-        return verify_caches(stored, socs, verifying, name=name, timeout=timeout, jobs=jobs or processors())
+        verifying = Verifying(sample, verify_budget, served=served)
+        return verify_caches(replace(site, model=stored), socs, verifying, name=name, timeout=timeout)
 
-    with stored_model(model) as path, ForkServer(path) as server:
+    with (
+        stored_model(path or model) as file,
+        open_compilers(jobs, scheduler, executor) as workers,
+        ForkServer(file) as server,
+    ):
+        site = Site(result, file, workers, server)
         if partition or runs_graphs:
             work: CompileJobs | PartitionJobs = PartitionJobs(
-                result, path, name, requested, existing, timeout, server, strict=not partition
+                site, name, requested, existing, timeout, strict=not partition
             )
         else:
-            selections = dict.fromkeys((target.name for target in requested), whole(result, path))
+            selections = dict.fromkeys((target.name for target in requested), whole(result, file))
             keep = verify is not False and len(requested) == 1 and requested[0].options.share_graph_weights
-            work = CompileJobs(name, requested, existing, selections, timeout, server, keep)
-        work.do(jobs or processors(), step, len(requested))
+            work = CompileJobs(name, requested, existing, selections, timeout, site, keep)
+        work.do(step, len(requested))
         prepared = _stored(result, work, "htp_archs" if htp_archs else "htp_socs", args, check)
     notices += [_FORGOTTEN] if forgotten else []
     done = tuple(target.name for target in named if target.name in prepared.done)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from xdlc import passes
 from xdlc.container.cache_provenance import GraphFacts
@@ -20,13 +19,13 @@ from xdlc.ir import Graph, Model
 from xdlc.ir.fingerprint import fingerprint
 from xdlc.opdefs.control_flow import GRAPH_PARAMS, outer_graphs
 from xdlc.prepare.htp.cache_records import ExistingCache, Selection, whole
-from xdlc.prepare.htp.compile_jobs import CompileJobs, Outcome, Step, each_of
+from xdlc.prepare.htp.compile_jobs import CompileJobs, Outcome, Site, Step
 from xdlc.prepare.htp.partition_plan import PartitionPlan, PlannedPartition, mark, plan_partitions
 from xdlc.prepare.htp.support_query import SupportReport, around, query_support
 from xdlc.prepare.htp.targets import Target
 from xdlc.runtime.htp import compile_for
 from xdlc.runtime.htp.partition_schedule import partition_graph
-from xdlc.runtime.htp.process import ForkServer, stored_model
+from xdlc.runtime.htp.process import stored_model
 from xdlc.worker.process import ChildDiedError
 
 CUTTING = 4
@@ -50,7 +49,7 @@ class PartitionJobs:
     """The partitions of a model for several SoCs, and the work of preparing them.
 
     Args:
-        model: The model; it stays as it is.
+        site: Has the model, which stays as it is.
         timeout: Time limit in seconds per SoC.
         strict: Whether HTP has to support all ops but those that run other graphs, branches and bodies aside.
 
@@ -61,28 +60,26 @@ class PartitionJobs:
 
     def __init__(
         self,
-        model: Model,
-        path: Path,
+        site: Site,
         name: str,
         targets: Sequence[Target],
         existing: Mapping[str, ExistingCache],
         timeout: float,
-        server: ForkServer,
         *,
         strict: bool = False,
     ) -> None:
         self._strict = strict
-        self.model, self.marked = model, list[str]()
-        self._source, self._path, self._name = model, path, name
+        self.model, self.marked = site.model, list[str]()
+        self._source, self._name, self._site = site.model, name, site
         self._wanted = {target.name: target for target in targets}
-        self._held, self._timeout, self._server = existing, timeout, server
+        self._held, self._timeout = existing, timeout
         self._states: dict[str, _State] = {}
         self._failed: dict[str, XdlcError] = {}
         self._prints: dict[tuple[str, tuple[str, ...] | None, tuple[str, ...]], str] = {}
 
-    def do(self, jobs: int, step: Step | None, total: int) -> None:
-        """Query each SoC's HTP, partition and compile, ``jobs`` SoCs at a time."""
-        self._query(jobs)
+    def do(self, step: Step | None, total: int) -> None:
+        """Query each SoC's HTP, partition and compile, several SoCs at a time."""
+        self._query()
         for attempt in range(ROUNDS + 1):
             with ExitStack() as stack:
                 selections = self._selections(stack)
@@ -93,8 +90,8 @@ class PartitionJobs:
                 ]
                 if not todo:
                     return
-                work = CompileJobs(self._name, todo, self._held, selections, self._timeout, self._server)
-                work.do(jobs, step, total)
+                work = CompileJobs(self._name, todo, self._held, selections, self._timeout, self._site)
+                work.do(step, total)
                 for target, outcome in work.outcomes():
                     self._states[target.name].outcome = outcome
                 for soc, error in work.failures().items():
@@ -139,20 +136,12 @@ class PartitionJobs:
             ]
         return notices
 
-    def _query(self, jobs: int) -> None:
-        def query(soc: str) -> SupportReport:
-            return query_support(
-                self._source,
-                self._path,
-                soc,
-                timeout=self._timeout,
-                name=self._name,
-                launch=self._server.launch,
-            )
-
-        for soc, answer in each_of(
-            list(self._wanted), query, jobs=jobs, started=lambda soc: None, give_up=self._server.close
-        ):
+    def _query(self) -> None:
+        tasks = {
+            soc: self._site.task(query_support, soc, timeout=self._timeout, name=self._name)
+            for soc in self._wanted
+        }
+        for soc, answer in self._site.workers.each(tasks, self._name):
             if isinstance(answer, XdlcError):
                 self._failed[soc] = answer
             elif isinstance(answer, Exception):
@@ -184,7 +173,7 @@ class PartitionJobs:
 
     def _stored(self, plan: PartitionPlan, stack: ExitStack) -> Selection:
         if plan.is_whole and not self.marked:
-            return whole(self.model, self._path)
+            return whole(self.model, self._site.path)
         graphs = {partition.name: self._graph(partition) for partition in plan.partitions}
         facts = {
             partition.name: GraphFacts(
@@ -244,7 +233,7 @@ class PartitionJobs:
                     state.target.options,
                     timeout=self._timeout,
                     name=self._name,
-                    launch=self._server.launch,
+                    launch=self._site.server.launch,
                 )
             except XdlcError as failure:
                 if not _is_about_parts(failure):

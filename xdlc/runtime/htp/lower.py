@@ -145,12 +145,10 @@ class Lowering:
         return ctypes.cast(array, POINTER(kind))
 
     def _pairs(self, scales: Sequence[float], offsets: Sequence[int]) -> Any:
-        offsets = offsets or (0,) * len(scales)
-        array = (st.QnnScaleOffset * len(scales))(
-            *[st.QnnScaleOffset(*pair) for pair in zip(scales, offsets, strict=True)]
-        )
-        self._keep.append(array)
-        return ctypes.cast(array, POINTER(st.QnnScaleOffset))
+        pairs = numpy.empty(len(scales), st.QnnScaleOffset)
+        pairs["scale"], pairs["offset"] = scales, offsets or 0
+        self._keep.append(pairs)
+        return ctypes.cast(pairs.ctypes.data, POINTER(st.QnnScaleOffset))
 
     def _float_pairs(self, encoding: BlockScaleOffset, shape: tuple[int, ...]) -> int:
         """Return the address of scales and offsets, output channel by output channel."""

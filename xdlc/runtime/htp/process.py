@@ -7,9 +7,10 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from xdlc.errors import BackendError, StorageError, UsageError, XdlcError, each_problem, raise_all
@@ -21,6 +22,7 @@ from xdlc.runtime.htp.unsupported_op import RefusedOp, problems_of
 from xdlc.targets import find_soc
 from xdlc.worker import content
 from xdlc.worker.content import error_of
+from xdlc.worker.limits import AT_A_TIME
 from xdlc.worker.process import ChildDiedError, Process
 from xdlc.worker.temporary import TemporaryFolder, temporary_file, temporary_files
 
@@ -36,6 +38,8 @@ OPENING = 1800.0
 """Seconds that loading or compiling may take by default."""
 RUNNING = 600.0
 """Seconds that one run may take by default."""
+_PATIENCE = 0.25
+"""Seconds that a run waits for a child before another one is started."""
 
 
 def start() -> Process:
@@ -61,6 +65,7 @@ class HtpWorker:
     """
 
     def __init__(self, where: str = "model", soc: str = "HTP", launch: Launch = start) -> None:
+        self._arguments = where, soc, launch
         self._launch = launch
         self.place = f"{where}: {soc}"
         self._process: Process | None = None
@@ -71,9 +76,17 @@ class HtpWorker:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.end()
+        self._close()
+
+    def end(self) -> None:
+        """End the child; a request of another thread fails."""
         if self._process is not None:
             self._process.end()
-        self._close()
+
+    def another(self) -> HtpWorker:
+        """Return a worker for the same model and SoC, whose child is not started."""
+        return HtpWorker(*self._arguments)
 
     @property
     def is_alive(self) -> bool:
@@ -277,11 +290,100 @@ def model_request(
         yield {"model": str(path), "soc_id": target.id}, HtpWorker(where, target.name, launch)
 
 
-class WorkerSession:
-    """Graphs loaded by a child process that emulates a SoC; one run at a time.
+Load = Callable[[HtpWorker], dict[str, Any]]
+"""Makes a child load graphs; returns its answer."""
 
-    Use as a context manager, or call ``close``: the child lives until then.  Make one with ``of_model`` or
-    ``of_cache``.
+
+class _Children:
+    """Children with the same graphs, of which each runs one at a time.
+
+    There is one at first.  A run that waits too long starts another one, up to ``AT_A_TIME``.
+
+    Args:
+        first: A worker whose child has loaded the graphs, or is about to.
+        load: Makes the child of another worker load the graphs; None if only the first one can have them.
+    """
+
+    def __init__(self, first: HtpWorker, load: Load | None) -> None:
+        self._workers, self._load = [first], load
+        self._free: SimpleQueue[HtpWorker] = SimpleQueue()
+        self._free.put(first)
+        self._lock = threading.Lock()
+        self._opening: tuple[HtpWorker, threading.Thread] | None = None
+        self._is_over = False
+
+    @contextmanager
+    def one(self) -> Iterator[HtpWorker]:
+        """Yield a worker that no other thread has meanwhile.
+
+        Raises:
+            EndedError: If a child has died, or all were closed.
+        """
+        worker = self._next()
+        try:
+            if self._is_over or not worker.is_alive:
+                raise EndedError(
+                    "the emulation ended, or you closed the session",
+                    where=worker.place,
+                    fix="load the model again",
+                )
+            yield worker
+        finally:
+            self._is_over = self._is_over or not worker.is_alive
+            self._free.put(worker)
+
+    def _next(self) -> HtpWorker:
+        with suppress(Empty):
+            return self._free.get(timeout=_PATIENCE)
+        with self._lock:
+            may_open = not self._is_opening() and not self._is_over and self._load is not None
+            if may_open and len(self._workers) < AT_A_TIME:
+                worker = self._workers[0].another()
+                thread = threading.Thread(target=self._open, args=(worker, self._load), daemon=True)
+                self._opening = worker, thread
+                thread.start()
+        return self._free.get()
+
+    def _is_opening(self) -> bool:
+        return self._opening is not None and self._opening[1].is_alive()
+
+    def _open(self, worker: HtpWorker, load: Load) -> None:
+        try:
+            load(worker)
+        except XdlcError:  # of memory, as a rule; the other children do the work
+            self._load = None
+            worker.__exit__()
+        else:
+            self._workers.append(worker)
+            self._free.put(worker)
+
+    def end(self) -> None:
+        """End the children at once; runs of other threads fail."""
+        self._is_over = True
+        for worker in list(self._workers):
+            worker.end()
+
+    def close(self) -> None:
+        """End the children after the runs of other threads have ended."""
+        with self._lock:
+            self._is_over = True
+            while self._opening is not None and self._is_opening():
+                self._opening[0].end()  # its child may not have started yet
+                self._opening[1].join(_PATIENCE)
+            workers = [self._free.get() for _ in self._workers]
+            for worker in workers:
+                worker.__exit__()
+                self._free.put(worker)  # for threads that wait
+
+
+class WorkerSession:
+    """Graphs loaded by child processes that emulate a SoC.
+
+    Runs of several threads work in children of their own.  Use as a context manager, or call ``close``: the
+    children live until then.  Make one with ``of_model`` or ``of_cache``.
+
+    Args:
+        worker: A worker whose child has loaded the graphs.
 
     Attributes:
         run_timeout: Seconds that a run may take.
@@ -289,9 +391,9 @@ class WorkerSession:
         graphs: Names of inputs and of outputs by the name of the graph that a cache holds.
     """
 
-    def __init__(self, worker: HtpWorker) -> None:
-        self._worker = worker
-        self._lock = threading.Lock()
+    def __init__(self, worker: HtpWorker, load: Load | None = None, kept: ExitStack | None = None) -> None:
+        self._children = _Children(worker, load)
+        self._kept = kept or ExitStack()
         self.run_timeout = RUNNING
         self.soc_id: int | None = None
         self.graphs: dict[str, list[list[str]]] = {}
@@ -302,10 +404,14 @@ class WorkerSession:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def end(self) -> None:
+        """End the children at once; runs of other threads fail."""
+        self._children.end()
+
     def close(self) -> None:
-        """End the child after the run of another thread has ended."""
-        with self._lock:
-            self._worker.__exit__()
+        """End the children after the runs of other threads have ended."""
+        self._children.close()
+        self._kept.close()
 
     @classmethod
     def of_model(
@@ -329,8 +435,7 @@ class WorkerSession:
             ConstraintError: If HTP refuses an op; a ProblemList of them if it refuses several.
             BackendError: If the library is missing, unknown, or fails.
         """
-        with model_request(model, soc, name, launch) as (request, worker):
-            return cls(worker)._opened(request | {"graph": graph}, (), timeout)
+        return cls._of_request({"graph": graph}, timeout, model_request(model, soc, name, launch))
 
     @classmethod
     def of_graphs(
@@ -350,8 +455,23 @@ class WorkerSession:
         Args:
             timeout: Seconds that compiling may take.
         """
-        with model_request(model, soc, name, launch) as (request, worker):
-            return cls(worker)._opened(request | {"options": asdict(options)}, (), timeout)
+        opened = model_request(model, soc, name, launch)
+        return cls._of_request({"options": asdict(options)}, timeout, opened)
+
+    @classmethod
+    def _of_request(
+        cls,
+        request: Mapping[str, Any],
+        timeout: float,
+        opened: AbstractContextManager[tuple[dict[str, Any], HtpWorker]],
+    ) -> WorkerSession:
+        with ExitStack() as stack:
+            of_model, worker = stack.enter_context(opened)
+
+            def load(worker: HtpWorker) -> dict[str, Any]:
+                return worker.query({**of_model, **request, "do": "open"}, timeout=timeout)
+
+            return cls._opened(worker, load, stack.pop_all())
 
     @classmethod
     def of_cache(
@@ -374,12 +494,16 @@ class WorkerSession:
             StorageError: If there is no space for temporary files.
         """
         target = find_soc(soc) if soc else None
-        served = cls(HtpWorker(name, target.name if target else "HTP emulation", launch))
-        with temporary_file() as file:
-            with temporary_files():
-                (raw_data(cache) if isinstance(cache, bytes) else cache).write_to(file)
-                file.flush()
-            return served._opened({"soc_id": target.id if target else None}, [file.fileno()], timeout)
+        request = {"do": "open", "soc_id": target.id if target else None}
+
+        def load(worker: HtpWorker) -> dict[str, Any]:
+            with temporary_file() as file:
+                with temporary_files():
+                    (raw_data(cache) if isinstance(cache, bytes) else cache).write_to(file)
+                    file.flush()
+                return worker.query(request, [file.fileno()], timeout=timeout)
+
+        return cls._opened(HtpWorker(name, target.name if target else "HTP emulation", launch), load)
 
     @classmethod
     def of_worker(cls, worker: HtpWorker, contents: Mapping[str, Any]) -> WorkerSession:
@@ -392,15 +516,17 @@ class WorkerSession:
         served.soc_id, served.graphs = contents["soc_id"], dict(contents["graphs"])
         return served
 
-    def _opened(self, request: dict[str, Any], files: Sequence[int], timeout: float) -> WorkerSession:
+    @classmethod
+    def _opened(cls, worker: HtpWorker, load: Load, kept: ExitStack | None = None) -> WorkerSession:
+        served = cls(worker, load, kept)
         try:
-            answer = self._worker.query(request | {"do": "open"}, files, timeout=timeout)
+            contents = load(worker).get("contents")
         except BaseException:
-            self.close()
+            served.close()
             raise
-        contents = answer.get("contents", {"soc_id": None, "graphs": {}})
-        self.soc_id, self.graphs = contents["soc_id"], contents["graphs"]
-        return self
+        if contents is not None:
+            served.soc_id, served.graphs = contents["soc_id"], contents["graphs"]
+        return served
 
     def run(
         self,
@@ -424,26 +550,15 @@ class WorkerSession:
             BackendError: If the library fails, or did so before: the child is gone then.
             StorageError: If there is no space for temporary files.
         """
-        with self._lock:
-            if not self._worker.is_alive:
-                raise EndedError(
-                    "the emulation ended, or you closed the session",
-                    where=self._worker.place,
-                    fix="load the model again",
-                )
-            return self._run(feeds, native, graph, self.run_timeout if timeout is None else timeout)
-
-    def _run(
-        self, feeds: Mapping[str, Array], native: bool, graph: str | None, timeout: float
-    ) -> dict[str, Array]:
         stored = {name: array_of(value) for name, value in feeds.items()}
         for name, array in stored.items():
             if array.dtype.hasobject or array.dtype.names:
                 raise UsageError(f"input {name!r} is not an array of numbers", fix="give a numpy array")
-        with content.shared_file() as file:
+        with self._children.one() as worker, content.shared_file() as file:
             with temporary_files():
                 forms = content.write_arrays(file, stored.values())
             request = {"do": "execute", "inputs": list(stored), "arrays": forms, "native": native}
-            answer = self._worker.query(request | {"graph": graph}, [file], timeout=timeout)
+            seconds = self.run_timeout if timeout is None else timeout
+            answer = worker.query(request | {"graph": graph}, [file], timeout=seconds)
             results = content.read_arrays(file, answer["arrays"])
             return dict(zip(answer["outputs"], results, strict=True))

@@ -181,6 +181,10 @@ class HtpSession:
         """End the child process."""
         self._served.close()
 
+    def end(self) -> None:
+        """End the child process at once; runs of other threads fail."""
+        self._served.end()
+
     def run(self, feeds: Mapping[str, Array], *, native: bool = False) -> dict[str, Array]:
         """Return the outputs by tensor name.
 
@@ -241,6 +245,10 @@ class BinarySession:
 
     def __exit__(self, *raised: Any) -> None:
         self._served.close()
+
+    def end(self) -> None:
+        """End the child process at once, see ``HtpSession.end``."""
+        self._served.end()
 
     def run(self, feeds: Mapping[str, Array], *, native: bool = False) -> dict[str, Array]:
         """Return the outputs by name, see ``HtpSession.run``."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from xdlc.ir import AxisScaleOffset, ScaleOffset, Tensor
+from xdlc.ir import AxisScaleOffset, Op, ScaleOffset, Tensor
 from xdlc.ir.dtype import LARGEST_OF_BYTES, SFIXED8, SFIXED16, SFIXED32, UFIXED8, UFIXED16
 from xdlc.ir.quantization import unpacked
+from xdlc.opdefs import args
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.htp_fusion import shapes_product
 
@@ -141,6 +143,21 @@ def are_rounded(b: Builder, *tensors: Tensor) -> bool:
         and -tensor.dtype.limits[1] <= tensor.encoding.offset <= 0
         for tensor in tensors
     )
+
+
+def keeps_sums(op: Op, bits: int) -> bool:
+    """Return whether HTP keeps all bits of the sums of a convolution.
+
+    It does in depthwise ones with strides; in those of 16 bits and a single tap without.
+
+    Args:
+        bits: Of the activations.
+    """
+    if not op.type.startswith("DepthWise"):
+        return False
+    size = args.operand(op, 1).shape[:-2]
+    has_strides = args.integers(op, "stride", len(size)) != [1] * len(size)
+    return has_strides != (bits == 16 and math.prod(size) == 1)
 
 
 def unsigned_weights(b: Builder, weight: Tensor, order: tuple[int, ...]) -> tuple[tuple[str, ...], str]:

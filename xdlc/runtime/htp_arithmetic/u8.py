@@ -42,9 +42,12 @@ def u8_results(b: Builder, product: Product, value: str, multiply: Multiply, *, 
         multiply: Multiplies bytes with the weights; channels of its result are on axis 1.
         whole: Whether the whole accumulator is kept.
     """
-    kind = np.float32 if product.largest < _EXACT and not whole else np.float64
-    total = b.cast(multiply(value, b.constant(np.uint8(-product.offset))), kind)
+    total = multiply(value, b.constant(np.uint8(-product.offset)))
     multipliers = product.multipliers
+    if not whole and product.largest < _EXACT:
+        return _placed(b, product, total)
+    kind = np.float64
+    total = b.cast(total, kind)
     if whole:
         rest = product.added - np.rint(product.output_offset / multipliers)
         steps = b.node("Add", [total, product.constant(b, rest, kind)])
@@ -60,6 +63,24 @@ def u8_results(b: Builder, product: Product, value: str, multiply: Multiply, *, 
     if product.output_offset:
         placed = b.node("Add", [placed, b.constant(kind(-product.output_offset))])
     return clipped(b, placed, kind, np.uint8)
+
+
+def _placed(b: Builder, product: Product, total: str) -> str:
+    """Return the results of sums that float32 holds exactly, by few nodes.
+
+    M has at most 12 significant bits.  So M times half an odd number is never a tie of QuantizeLinear, and is
+    exact unless the result saturates.
+    """
+    if product.added.any():
+        total = b.node("Add", [total, product.constant(b, product.added, np.int32)])
+    unit, factor = dropped(product.multipliers)
+    mean, variance = np.zeros_like(unit), np.ones_like(unit)
+    columns = (1 / unit, factor, factor / 2, mean, variance)
+    scale, *terms = (b.constant(column, np.float32) for column in columns)
+    steps = b.node("Floor", [b.node("DequantizeLinear", [total, scale], axis=1)])
+    value = b.node("BatchNormalization", [steps, *terms], epsilon=0.0)
+    zero = b.constant(np.uint8(-product.output_offset))
+    return b.node("QuantizeLinear", [value, b.constant(np.float32(1)), zero])
 
 
 def dropped(multipliers: Array) -> tuple[Array, Array]:

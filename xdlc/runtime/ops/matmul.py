@@ -77,9 +77,11 @@ def fully_connected(op: Op, b: Builder) -> None:
         made = results(b, product, stored if is_matrix else b.reshape(stored, (-1, width)), multiply)
         b.write_stored(target, made if flat else b.reshape(made, shape), tuple(range(target.rank)))
         return
-    value = b.read(source)
-    if not is_matrix:
-        value = b.reshape(value, (-1, width))
+    if not is_matrix and qdq.multiplies_bytes(b, op):  # the integer kernel wants DequantizeLinear beside it
+        order = tuple(range(source.rank))
+        value = qdq.dequantize(b, b.reshape(b.read_stored_as(source, order), (-1, width)), source, order)
+    else:
+        value = b.read(source) if is_matrix else b.reshape(b.read(source), (-1, width))
     inputs = [value, b.read(weight)]
     if bias is not None:
         inputs.append(qdq.bias(b, bias, source, weight, axis=0))

@@ -86,7 +86,10 @@ def _lower(op: Op, b: Builder, function: str) -> None:
     if _lower_fixed_point(b, source, target, function):
         return
     order = b.orders(source)[0] if b.orders(source) else None
-    rounded = source.encoding == target.encoding or not htp_fusion.with_producer(source, function)
+    alike = source.encoding == target.encoding
+    rounded = alike or not htp_fusion.with_producer(source, function)
+    # Of two roundings to one encoding only the last is in the way of an integer kernel.
+    rounded = rounded and not (alike and b.adjusted is not None)
     value = b.read(source, order, rounded=rounded)
     b.write(target, FUNCTIONS[function](op, b, source, value), order)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy
@@ -12,7 +11,7 @@ from xdlc.ir import Op, Tensor
 from xdlc.opdefs import args
 from xdlc.runtime import qdq
 from xdlc.runtime.builder import Builder
-from xdlc.runtime.htp_arithmetic import Product, unsigned_weights
+from xdlc.runtime.htp_arithmetic import Product, keeps_sums, unsigned_weights
 from xdlc.runtime.htp_arithmetic.u8 import u8_results
 from xdlc.runtime.htp_arithmetic.u16 import u16_results
 from xdlc.runtime.onnx_emitter import channels_first
@@ -39,9 +38,7 @@ def conv(op: Op, b: Builder) -> None:
     }
     product = Product(source, weight, bias, target)
     bits = product.bits(b)
-    whole = depthwise and window["strides"] != [1] * count
-    if bits == 16 and depthwise and math.prod(weight.shape[:count]) == 1:
-        whole = not whole
+    whole = bits is not None and keeps_sums(op, bits)
     if bits is not None and not (whole and product.is_wide):
         taps, middle = unsigned_weights(b, weight, to_onnx)
 
