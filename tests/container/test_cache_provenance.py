@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from tests.container.test_caches import BINARY, entry
-from xdlc.container import add_cache, cache_provenance, load, metadata, remove_caches, save
+from xdlc.container import cache_provenance, load, metadata, save
 from xdlc.container.cache_provenance import CacheFacts, GraphFacts
+from xdlc.container.caches import add_cache, remove_caches
 from xdlc.errors import ContainerError
 from xdlc.ir import Model, raw_data
 

@@ -2,8 +2,8 @@ import struct
 
 import pytest
 
-from xdlc.container import add_cache, caches, load, remove_caches, save
-from xdlc.container.caches import NEEDED
+from xdlc.container import load, save
+from xdlc.container.caches import NEEDED, add_cache, caches, remove_caches
 from xdlc.errors import ContainerError
 from xdlc.ir import Model, raw_data
 

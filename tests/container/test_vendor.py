@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from tests.support.vendor_compare import differences
-from xdlc.container import caches, load, save
+from xdlc.container import load, save
 from xdlc.container.aip_record import parse_aip
+from xdlc.container.caches import caches
 from xdlc.ir import Graph, Model, Tensor, make_op, static, string, u32
 from xdlc.ir.dtype import FLOAT32
 

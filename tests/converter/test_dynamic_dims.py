@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import xdlc
 from tests.support.htp_models import needs_htp
-from xdlc.cli.report import contract
+from xdlc.cli.ports import contract
 from xdlc.cli.tools.onnx_to_dlc import main as onnx_to_dlc
 from xdlc.errors import XdlcError, each_problem
 from xdlc.runtime.dynamic_dims import notice

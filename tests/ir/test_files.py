@@ -1,13 +1,16 @@
 import os
 import stat
+import zlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from xdlc.errors import StorageError, UsageError
 from xdlc.ir import MappedFile
 from xdlc.ir.files import (
+    SummedFile,
     check_output,
     check_readable,
     csv_text,
@@ -172,3 +175,15 @@ def test_files_that_belong_together(tmp_path: Path, monkeypatch: Any, exists: bo
 )
 def test_cells_of_tables_are_plain_text(cell: object, stored: str) -> None:
     assert csv_text([["name", cell]]) == f"name,{stored}\n"
+
+
+def test_large_contents_are_summed_while_they_are_written(tmp_path: Path) -> None:
+    content = np.arange(1 << 20, dtype=np.float32)
+    content[-1] = np.nan
+    with open(tmp_path / "file", "wb") as file:
+        summed = SummedFile(file)
+        summed.floats = content.dtype
+        summed.write(b"head")
+        summed.write(memoryview(content).cast("B"))
+    assert summed.has_nan
+    assert summed.crc == zlib.crc32((tmp_path / "file").read_bytes())

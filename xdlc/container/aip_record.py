@@ -8,11 +8,11 @@ written.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NoReturn
 
 from xdlc.errors import ContainerError
+from xdlc.records import record
 
 HEADER = struct.Struct("<4s4sI4sII")
 SECTION = struct.Struct("<IIIIII16x")
@@ -37,7 +37,7 @@ class Engine(IntEnum):
     HNN = 1
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Dimension:
     """One axis of an HTA buffer, innermost first.
 
@@ -54,7 +54,7 @@ class Dimension:
     unknown: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class AipBuffer:
     """A tensor that enters or leaves a section.
 
@@ -72,7 +72,7 @@ class AipBuffer:
     unknown: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Section:
     """A run of layers on one engine.
 
@@ -89,7 +89,7 @@ class Section:
     binary: bytes | memoryview = b""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class AipRecord:
     """All sections of a model for one flavour of HTA compiler.
 

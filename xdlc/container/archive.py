@@ -11,12 +11,12 @@ import itertools
 import struct
 from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import IO
 
 from xdlc.errors import ContainerError
 from xdlc.ir.data import MappedFile, TensorData, is_float
 from xdlc.ir.files import SummedFile
+from xdlc.records import record
 
 LOCAL = struct.Struct("<4sHHHIIIIHH")
 CENTRAL = struct.Struct("<4sHHHHIIIIHHHHHII")
@@ -38,7 +38,7 @@ SUMS: ContextVar[bool] = ContextVar("xdlc.crc", default=True)
 CACHE_ALIGNMENT = 4096
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Entry:
     """One stored entry.
 

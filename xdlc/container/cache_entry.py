@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from xdlc.ir import dtype as dt
+from xdlc.records import record
 
 _VENDOR_KINDS = {
     "int": "INT",
@@ -41,7 +41,7 @@ def vendor_name(dtype: dt.DType) -> str:
 _OWN_NAMES = {vendor_name(dtype): dtype.name for dtype in dt.BY_CODE.values()}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class CachedTensor:
     """An input or output of a cached graph.
 
@@ -57,7 +57,7 @@ class CachedTensor:
     offset: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class CachedGraph:
     """A graph of a cache.
 
@@ -85,7 +85,7 @@ class CachedGraph:
     shared_weights_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class CacheEntry:
     """A cache's entry.
 

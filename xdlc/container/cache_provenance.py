@@ -22,7 +22,7 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from xdlc.container.metadata import read_json
@@ -30,6 +30,7 @@ from xdlc.errors import ContainerError
 from xdlc.ir import Model, TensorData, raw_data
 from xdlc.json_fields import Fields, Node, Scope, Stop, shown
 from xdlc.options import spell
+from xdlc.records import record
 
 RECORD = "xdlc.caches"
 VERSION = 1
@@ -39,7 +40,7 @@ _NUMBERS = ("vtcm_mb", "optimization_level", "num_hvx_threads")
 _FLAGS = ("dlbc", "share_weights", "share_graph_weights", "arch_only")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class GraphFacts:
     """Source of a cached graph.
 
@@ -54,7 +55,7 @@ class GraphFacts:
     ops: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class OutputFigures:
     """Difference of an output between the emulation of a cache and the host.
 
@@ -67,7 +68,7 @@ class OutputFigures:
     difference: float
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Verification:
     """Result of running a cache on the emulation and its graphs on the host.
 
@@ -91,7 +92,7 @@ class Verification:
     compiled: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class CacheFacts:
     """Sources and options of a cache.
 

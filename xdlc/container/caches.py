@@ -11,18 +11,19 @@ import os
 import re
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from xdlc.container import cache_provenance
-from xdlc.container.cache_entry import read_entry
 from xdlc.container.metadata import timestamp
 from xdlc.errors import ContainerError
 from xdlc.ir import MappedData, MappedFile, Model, TensorData, raw_data
 from xdlc.ir.dtype import UINT8
 from xdlc.options import spell
-from xdlc.targets import all_socs
+from xdlc.records import record
+
+if TYPE_CHECKING:
+    from xdlc.container.cache_provenance import CacheFacts
 
 PREFIX = "htp.cache."
 SHARED = ("htp.shared.", "htp.metadata.")
@@ -54,7 +55,7 @@ NEEDED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Cache:
     """A compiled cache.
 
@@ -84,6 +85,8 @@ class Cache:
         missing = [key for key in NEEDED if key not in self.entry]
         if missing:
             return f"is listed without {', '.join(missing)}"
+        from xdlc.targets import all_socs
+
         named = next((soc.id for soc in all_socs() if self.soc in (soc.name, *soc.aliases)), None)
         found = self.entry["socModel"]
         if named is not None and found != named:
@@ -149,10 +152,12 @@ def _weights(model: Model, name: str) -> Mapping[str, TensorData]:
     }
 
 
-def changed_content(cache: Cache, facts: cache_provenance.CacheFacts | None) -> str | None:
+def changed_content(cache: Cache, facts: CacheFacts | None) -> str | None:
     """Return the hash of a cache and its weights if it is not the stored one."""
     if facts is None or facts.content is None or cache.data is None:
         return None
+    from xdlc.container import cache_provenance
+
     present = cache_provenance.content_hash(cache.data, cache.weights)
     return None if present == facts.content else present
 
@@ -171,6 +176,8 @@ def shared_weights(model: Model, name: str) -> list[str]:
 
 def shares_weights(model: Model, cache: Cache) -> bool:
     """Return whether a cache shares weights, so that the emulation does not load it."""
+    from xdlc.container.cache_entry import read_entry
+
     graphs = read_entry(cache.entry).graphs
     return bool(shared_weights(model, cache.name)) or any(graph.shared_weights_bytes for graph in graphs)
 
@@ -264,6 +271,8 @@ def remove_caches(model: Model, soc: str | None = None) -> list[str]:
     Raises:
         ContainerError: If that record is damaged, and caches of other SoCs stay.
     """
+    from xdlc.container import cache_provenance
+
     wanted = None if soc is None else soc.lower()
     gone = [cache.name for cache in caches(model) if wanted is None or cache.soc == wanted]
     if not gone:

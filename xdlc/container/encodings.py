@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import struct
 from collections.abc import Sequence
@@ -277,6 +276,8 @@ class EncodingWriter:
 
     def _buffer(self, identifier: bytes, count: int, pairs: bytes) -> tables.Range:
         """Append pairs of numbers as a separate buffer, equal ones once; return its range."""
+        import hashlib
+
         head = BLOCK_HEAD.pack(20, identifier, 0, 6, 12, 4, 6, 8, count)
         content = hashlib.blake2b(head + pairs).digest()
         if content not in self._ranges:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from xdlc.errors import ContainerError
@@ -98,7 +98,7 @@ class _Layout:
         self.unions = unions
 
 
-def decode(data: bytes | memoryview, root: type[T], where: str) -> T:
+def decode(data: bytes | memoryview, root: type[T], where: str, *, by_item: bool = False) -> T:
     """Return the root table of a flatbuffer, all of it checked and read.
 
     Byte vectors become ``Blob`` ranges; everything else is copied out.
@@ -106,15 +106,36 @@ def decode(data: bytes | memoryview, root: type[T], where: str) -> T:
     Args:
         data: The whole flatbuffer, from its root offset on.
         root: Class of the root table.
+        by_item: Whether a table in a vector is checked and read when the vector is iterated, which is to
+            happen once.
 
     Raises:
         ContainerError: If any offset, count, string or depth breaks the format's rules.
     """
-    return _Decoder(data, where).root(root)
+    return _Decoder(data, where, by_item).root(root)
+
+
+class _Tables(Sequence[Table]):
+    """Tables of a vector, each read when it is used."""
+
+    __slots__ = ("_places", "_read")
+
+    def __init__(self, read: Callable[[int], Table], places: Sequence[int]) -> None:
+        self._read, self._places = read, places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._read(self._places[index])
+
+    def __iter__(self) -> Iterator[Table]:
+        return map(self._read, self._places)
 
 
 class _Decoder:
-    def __init__(self, data: bytes | memoryview, where: str) -> None:
+    def __init__(self, data: bytes | memoryview, where: str, by_item: bool) -> None:
+        self.by_item = by_item
         self.data = memoryview(data)
         self.size = len(self.data)
         self.where = where
@@ -268,6 +289,8 @@ class _Decoder:
         table, cls = self.table, field.target
         if cls.IS_FLAT:
             return self.flat_tables(places, cls)
+        if self.by_item:
+            return _Tables(lambda place: table(place, cls, depth), places)
         return [table(place, cls, depth) for place in places]
 
     def flat_tables(self, places: list[int], cls: type[Table]) -> list[Table]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import operator
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from xdlc.container.flatbuffer import FORMATS, SIZES, picker
 from xdlc.errors import ContainerError
@@ -15,7 +15,9 @@ from xdlc.schema.table import Blob, Table
 
 LIMIT = 1 << 31
 STREAM_ALIGNMENT = 8
+_pack_u32 = struct.Struct("<I").pack
 _put_u32 = struct.Struct("<I").pack_into
+_put_i32 = struct.Struct("<i").pack_into
 _STREAM_HEAD = struct.Struct("<4xI")
 _ZEROS = tuple(bytes(count) for count in range(STREAM_ALIGNMENT))
 
@@ -48,6 +50,52 @@ class Rows(list[tuple[Any, ...]]):
     def __init__(self, table: type[Table], rows: Iterable[tuple[Any, ...]]) -> None:
         super().__init__(rows)
         self.table = table
+
+
+class Made:
+    """A vector of tables that are made while they are written, and not held.
+
+    Attributes:
+        count: Their number.
+        tables: Makes them.
+    """
+
+    __slots__ = ("count", "tables")
+
+    def __init__(self, count: int, tables: Callable[[], Iterable[Table]]) -> None:
+        self.count = count
+        self.tables = tables
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[Table]:
+        return iter(self.tables())
+
+
+class Alike(Made):
+    """A vector of tables that equals others with its key, but for numbers and names.
+
+    Attributes:
+        key: What the tables follow from, without the numbers and names.
+        named: The class of the tables that have them, as their first two fields.
+        names: The numbers, which are not 0, and the names, in order.
+    """
+
+    __slots__ = ("key", "named", "names")
+
+    def __init__(
+        self,
+        count: int,
+        tables: Callable[[], Iterable[Table]],
+        key: Hashable,
+        named: type[Table],
+        names: Iterable[tuple[int, str]],
+    ) -> None:
+        super().__init__(count, tables)
+        self.key = key
+        self.named = named
+        self.names = names
 
 
 def encode(root: Table) -> bytearray:
@@ -157,27 +205,48 @@ def _fields(cls: type[Table]) -> _Fields:
     return _Fields(cls)
 
 
+class _Form(NamedTuple):
+    """Bytes of a vector with all below it, and the places that differ elsewhere.
+
+    Attributes:
+        start: Place of the vector.
+        vtables: Place of each table, and that of its vtable in the flatbuffer.
+        strings: Places of the offsets to each other string.
+        names: Places of the numbers of an ``Alike``, and of the offsets to its names.
+    """
+
+    content: bytes
+    start: int
+    vtables: list[tuple[int, int]]
+    strings: list[tuple[str, list[int]]]
+    names: list[tuple[int, int]]
+
+
 class _Encoder:
     def __init__(self) -> None:
         self.out = bytearray(8)
         self.vtables: dict[_Shape, int] = {}
         self.strings: dict[str, list[int]] = {}
         self.streams: list[tuple[int, TensorData]] = []
+        self.forms: dict[Hashable, _Form] = {}
 
     def root(self, root: Table, fix: str) -> list[Part]:
         out = self.out
         out[4:8] = root.IDENTIFIER
         _put_u32(out, 0, self.table(root))
+        out.extend(_ZEROS[-len(out) % 4])
+        position = len(out)
         for text, slots in self.strings.items():
-            out.extend(_ZEROS[-len(out) % 4])
-            position = len(out)
             for slot in slots:
                 _put_u32(out, slot, position - slot)
             try:
                 raw = text.encode("utf-8")
             except UnicodeEncodeError as error:
                 raise ContainerError(f"the model has a name that is not valid Unicode: {text!r}") from error
-            out += struct.pack("<I", len(raw)) + raw + b"\0"
+            count = len(raw)
+            end = _ZEROS[4 - count % 4]  # the string's own and those before the next
+            out += _pack_u32(count) + raw + end
+            position += 4 + count + len(end)
         out.extend(_ZEROS[-len(out) % STREAM_ALIGNMENT])
         position = len(out)
         total = position + sum(
@@ -232,7 +301,33 @@ class _Encoder:
                     raise _unfit(table) from error
         return position
 
+    def alike(self, values: Alike) -> int:
+        """Write a vector, a copy if there is one like it; return its place."""
+        out = self.out
+        begin = len(out)
+        key = values.key, begin % 8
+        form = self.forms.get(key)
+        if form is None:
+            recorder = _Recorder(self)
+            position = recorder.vector(list(values), "table", False)
+            if not recorder.streams and len(self.vtables) == recorder.known:
+                self.forms[key] = recorder.form(begin, position, values.named)
+            for text, slots in recorder.strings.items():
+                self.strings.setdefault(text, []).extend(slots)
+            return position
+        out += form.content
+        for place, vtable in form.vtables:
+            _put_i32(out, begin + place, begin + place - vtable)
+        for text, slots in form.strings:
+            self.strings[text] += [begin + slot for slot in slots]
+        for (place, slot), (number, name) in zip(form.names, values.names, strict=True):
+            _put_u32(out, begin + place, number)
+            self.strings.setdefault(name, []).append(begin + slot)
+        return begin + form.start
+
     def vector(self, values: Any, element: str, packed: bool) -> int:
+        if isinstance(values, Alike):
+            return self.alike(values)
         out = self.out
         width = SIZES.get(element, 4)
         out.extend(_ZEROS[-len(out) % 4])
@@ -277,6 +372,47 @@ class _Encoder:
             except (struct.error, OverflowError) as error:
                 raise _unfit(cls(*values)) from error
         return places
+
+
+class _Recorder(_Encoder):
+    """An encoder that notes where it writes into the bytes of another.
+
+    Attributes:
+        known: Number of vtables before.
+        places: Class and place of each table.
+    """
+
+    def __init__(self, encoder: _Encoder) -> None:
+        super().__init__()
+        self.out, self.vtables = encoder.out, encoder.vtables
+        self.known = len(encoder.vtables)
+        self.places: list[tuple[type[Table], int]] = []
+
+    def table(self, table: Table) -> int:
+        position = super().table(table)
+        self.places.append((type(table), position))
+        return position
+
+    def form(self, begin: int, start: int, named: type[Table]) -> _Form:
+        """Return what was written from a place on.
+
+        Args:
+            start: Place of the vector.
+            named: As of the ``Alike``.
+        """
+        vtables, names = [], []
+        for cls, position in self.places:
+            (distance,) = struct.unpack_from("<i", self.out, position)
+            vtables.append((position - begin, position - distance))
+            if cls is named:
+                number, name = struct.unpack_from("<HH", self.out, position - distance + 4)
+                names.append((position - begin + number, position - begin + name))
+        own = {slot for _, slot in names}
+        strings = [
+            (text, [slot - begin for slot in slots if slot - begin not in own])
+            for text, slots in self.strings.items()
+        ]
+        return _Form(bytes(self.out[begin:]), start - begin, vtables, strings, names)
 
 
 def _unfit(table: Table) -> ContainerError:

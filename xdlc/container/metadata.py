@@ -34,8 +34,8 @@ _SHORTEST, _MOST = 3, 1 << 24
 MAX_LINES = 1 << 22  # bytes of the text of format 3
 AGAIN = "get the file again"
 """Fix of errors about damaged records."""
-# The epoch of zip files: the time without SOURCE_DATE_EPOCH.
-NO_TIME = "1980-01-01 00:00:00 UTC"
+NO_CLOCK = "1980-01-01 00:00:00"
+"""Earliest time of a zip file: that of files without clock times, and without SOURCE_DATE_EPOCH."""
 DEFAULT_COMMAND = "converterCommand"
 TEXT_COMMANDS = ("converter-command", "quantizer-command")
 TEXT_VERSION = "converter-version"
@@ -98,7 +98,7 @@ def timestamp() -> str:
     """
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     if not epoch:
-        return NO_TIME
+        return f"{NO_CLOCK} UTC"
     try:
         return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(int(epoch)))
     except (ValueError, OverflowError, OSError) as error:

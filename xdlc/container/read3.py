@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from xdlc.container.archive import Entry, entry_bytes
 from xdlc.container.flatbuffer import decode
@@ -39,6 +38,7 @@ from xdlc.ir.data import numbers_data
 from xdlc.ir.dtype import BOOL8, BY_NAME, FLOAT32, INT32, UINT8
 from xdlc.ir.encoding import integers
 from xdlc.ir.tensor import Role
+from xdlc.records import record
 from xdlc.schema._generated import dlc3_model, dlc3_params
 from xdlc.schema._generated.dlc3_model import Attribute
 from xdlc.schema.table import Blob
@@ -122,7 +122,7 @@ def _scalar(attribute: Attribute) -> Scalar | None:
     return string(attribute.text or "") if kind == TEXT else None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class StoredEncoding:
     """An encoding as it is stored in a file.
 

@@ -57,9 +57,8 @@ def read_graphs(
         ContainerError: If an entry is missing or breaks a rule: names the entry and the rule.
     """
     where = str(source.path)
-    content = decode(
-        entry_bytes(source, entries[MODEL], PREFIX), dlc4_model.Model, f"{where}: entry {MODEL!r}"
-    )
+    body = entry_bytes(source, entries[MODEL], PREFIX)
+    content = decode(body, dlc4_model.Model, f"{where}: entry {MODEL!r}", by_item=True)
     if not content.graphs:
         return
     if PARAMS not in entries:
@@ -107,7 +106,7 @@ def _open_params(
                 )
             return data.offset + extent.offset, extent.nbytes
 
-        return decode(entry_bytes(source, entry, PREFIX), dlc4_params.Params, where), in_data
+        return decode(entry_bytes(source, entry, PREFIX), dlc4_params.Params, where, by_item=True), in_data
     body = entry_bytes(source, entry, PREFIX, most=source.size)
     buffers: list[tuple[int, int]] = []
     if bytes(body[4:8]) == dlc4_large.Large.IDENTIFIER:
@@ -129,7 +128,7 @@ def _open_params(
             raise ContainerError("has no data", where=name)
         return first + content.start, len(content)
 
-    return decode(body, dlc4_params.Params, where), in_params
+    return decode(body, dlc4_params.Params, where, by_item=True), in_params
 
 
 class _GraphReader:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import io
 import logging
 import os
 import struct
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -31,6 +28,8 @@ from xdlc.ir import MappedData, MappedFile, Model
 from xdlc.ir.data import MemoryFile, TensorData
 from xdlc.ir.dtype import UINT8
 from xdlc.ir.files import checked_path, replace_file, together
+from xdlc.ir.graph import collection_paused
+from xdlc.records import record
 
 _log = logging.getLogger(__name__)
 MAGIC = 0x0AD5
@@ -38,19 +37,6 @@ FORMAT = "4.1"
 ALIGNED_RECORDS = ("htp.cache.", "htp.shared.", "htp.metadata.")
 CONTENT = (MODEL, PARAMS, DATA, ENCODINGS, TRACE, metadata.IO)
 DIRECTORY_ORDER = (metadata.HISTORY, metadata.MAIN, MODEL, PARAMS, DATA, ENCODINGS)
-
-
-@contextlib.contextmanager
-def _collection_paused() -> Iterator[None]:
-    """Pause garbage collection, a third of the time over many new objects."""
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def load(path: str | os.PathLike[str], *, crc: bool = True) -> Model:
@@ -67,7 +53,7 @@ def load(path: str | os.PathLike[str], *, crc: bool = True) -> Model:
         StorageError: If the file cannot be read.
         ContainerError: If it is not a DLC, or damaged: names the entry and the rule.
     """
-    with _collection_paused():
+    with collection_paused():
         return _load(MappedFile(path), crc=crc)
 
 
@@ -80,7 +66,7 @@ def load_bytes(content: memoryview, name: str) -> Model:
     Raises:
         ContainerError: If they are no DLC, or damaged: names the entry and the rule.
     """
-    with _collection_paused():
+    with collection_paused():
         return _load(MemoryFile(name, content))
 
 
@@ -146,7 +132,7 @@ def _version(source: MappedFile, entries: dict[str, Entry]) -> tuple[int, int] |
     return major, minor
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Description:
     """Version, size and entries of a container.
 
@@ -218,7 +204,7 @@ def _writer(model: Model, version: str, *, crc: bool) -> Callable[[IO[bytes]], N
     """Return a function that writes a model to a file as a DLC of format 4."""
     from xdlc.container.write4 import make_entries
 
-    with _collection_paused():
+    with collection_paused():
         contents = make_entries(model, version)
 
     def write(file: IO[bytes]) -> None:

@@ -6,21 +6,22 @@ offsets end at 2 GiB; 4.1 has ranges of the entry ``model.params.bin``.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Hashable, Iterable, Iterator
+from functools import partial
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from xdlc.container.encodings import EncodingWriter
-from xdlc.container.flatbuffer_encode import Part, Stream, encode, encode_parts
+from xdlc.container.flatbuffer_encode import Alike, Made, Part, Stream, encode, encode_parts
 from xdlc.container.opnames import from_qnn
 from xdlc.container.read4 import ROLE_PARAMETER
 from xdlc.errors import ContainerError, UsageError
-from xdlc.ir import NATIVE_PACKAGE, Graph, MappedData, Model, Op, Role, Scalar, Tensor, string, u32
+from xdlc.ir import NATIVE_PACKAGE, Graph, MappedData, Model, Op, Param, Role, Scalar, Tensor, string, u32
 from xdlc.ir.data import TensorData
 from xdlc.ir.dtype import FLOAT32
+from xdlc.records import record
 from xdlc.schema._generated import dlc4_model, dlc4_params
 
 INLINE = "4.0"
@@ -33,7 +34,7 @@ NULL_NAME = "null_tensor"
 DATA_ALIGNMENT = 4
 
 
-@dataclass(slots=True)
+@record
 class Entries:
     """Contents of the entries of a model.
 
@@ -81,11 +82,28 @@ def make_entries(model: Model, version: str = SEPARATE) -> Entries:
     return _Writer(version).write(model)
 
 
+class _Row(NamedTuple):
+    """What the table of an op is made of, when it is written.
+
+    Attributes:
+        first: Id of the first tensor among its parameters.
+        names: Names of these tensors.
+        key: Facts that its parameters follow from, but ids and names; None if one has an encoding.
+    """
+
+    op: Op
+    type: str
+    first: int
+    names: tuple[str, ...]
+    key: tuple[Hashable, ...] | None
+
+
 class _Writer:
     def __init__(self, version: str) -> None:
         self.version = version
         self.encodings = EncodingWriter()
-        self.ids = itertools.count(1)
+        self.next_id = 1
+        self.keys: dict[Hashable, tuple[Hashable, ...] | None] = {}
         self.parts: list[Part] = []
         self.position = 0
         self.where = ""
@@ -116,30 +134,33 @@ class _Writer:
         null = NULL_NAME
         while null in graph.tensors:
             null += "_"
-        tensors = [self.tensor(tensor) for tensor in ordered]
         if any(None in op._inputs for op in graph.ops):
-            omitted = Tensor(null, (0,), FLOAT32, role=Role.NULL)
-            tensors.append(self.tensor(omitted))
+            described = [*ordered, Tensor(null, (0,), FLOAT32, role=Role.NULL)]
+        else:
+            described = ordered
+        tensors = [self.tensor(tensor, id) for id, tensor in enumerate(described, self.next_id)]
+        self.next_id += len(tensors)
         static = sorted((tensor for tensor in ordered if tensor.data is not None), key=_by_name)
         elements = [self.elements(tensor) for tensor in static]
-        nodes, data = [], []
+        rows, data = [], []
         for op in graph.ops:
-            node, values = self.node(op, null)
-            nodes.append(node)
+            row, values = self.row(op)
+            rows.append(row)
             data.append(dlc4_params.NodeParams(values))
+        nodes: Any = Made(len(rows), lambda: (self.node(row, null) for row in rows))
         return (
             dlc4_model.Graph(graph.name, nodes, tensors, params_name=graph.name),
             dlc4_params.GraphParams(graph.name, elements, data),
         )
 
-    def tensor(self, tensor: Tensor) -> dlc4_model.Tensor:
+    def tensor(self, tensor: Tensor, id: int) -> dlc4_model.Tensor:
         role = Role.STATIC if tensor.data is not None else tensor.role
         if role is Role.STATIC and tensor.data is None:
             raise ContainerError(
                 "the tensor is static, but has no data", where=f"{self.where}: tensor {tensor.name!r}"
             )
         return dlc4_model.Tensor(
-            next(self.ids),
+            id,
             tensor.name,
             int(role),
             tensor.shape,
@@ -180,20 +201,46 @@ class _Writer:
                 self.stored[content] = extent
         return dlc4_params.Elements(tensor.name, range=extent)
 
-    def node(self, op: Op, null: str) -> tuple[dlc4_model.Node, list[dlc4_params.Elements]]:
+    def row(self, op: Op) -> tuple[_Row, list[dlc4_params.Elements]]:
+        """Return what the table of an op is made of, and where its parameters' data are."""
+        type, params = self.params(op)
+        key: list[Hashable] = []
+        values: list[dlc4_params.Elements] = []
+        first, is_plain = self.next_id, True
+        for name, param, role in params:
+            if isinstance(param, Tensor):
+                key.append((name, param.shape, param.dtype, param.dynamic_axes))
+                values.append(self.elements(param))
+                is_plain = is_plain and param.encoding is None
+            else:
+                key.append((name, role, param.dtype, param.value.__class__, str(param.value)))
+        self.next_id += len(values)
+        form = tuple(key) if is_plain else None
+        names = tuple([elements.name or "" for elements in values])
+        return _Row(op, type, first, names, self.keys.setdefault(form, form)), values
+
+    def node(self, row: _Row, null: str) -> dlc4_model.Node:
+        """Return the table of an op; omitted inputs have the name ``null``."""
+        op = row.op
+        inputs = [null if tensor is None else tensor.name for tensor in op._inputs]
+        outputs = [tensor.name for tensor in op._outputs]
+        ids = enumerate(row.names, row.first)
+        if row.key is None:
+            attributes: Any = list(self.attributes(op, ids))
+        else:
+            tables = partial(self.attributes, op, ids)
+            attributes = Alike(len(row.key), tables, row.key, dlc4_model.Tensor, ids)
+        return dlc4_model.Node(op.name, row.type, inputs, outputs, attributes)
+
+    def params(self, op: Op) -> tuple[str, list[tuple[str, Param, int]]]:
+        """Return an op's type in the file, and its parameters by name: value and role."""
         type, params, strings = from_qnn(op.type, op.package, op.params)
         supplements: dict[str, Scalar] = {name: string(text) for name, text in strings.items()}
         supplements["packageName"] = string(op.package)
         if op.type in ("Gru", "Lstm") and op.package == NATIVE_PACKAGE and op.outputs and op.outputs[0].shape:
             supplements["hidden_size"] = u32(op.outputs[0].shape[-1])  # required by the vendor's reader
-        attributes, values = [], []
         names = set()
-        for name in sorted({*params, *supplements}):
-            param = params.get(name)
-            if param is None:
-                value = _scalar(supplements[name])
-                attributes.append(dlc4_model.Attribute(name, role=ROLE_SUPPLEMENT, scalar=value))
-                continue
+        for name, param in sorted(params.items()):
             if name in supplements or (isinstance(param, Tensor) and param.name in names):
                 raise ContainerError(
                     f"another parameter or tensor already has the name of parameter {name!r}",
@@ -202,15 +249,21 @@ class _Writer:
                 )
             if isinstance(param, Tensor):
                 names.add(param.name)
-                content = self.tensor(param)
+        stated: list[tuple[str, Param, int]] = [
+            (name, param, ROLE_PARAMETER) for name, param in params.items()
+        ]
+        stated += [(name, param, ROLE_SUPPLEMENT) for name, param in supplements.items()]
+        return type, sorted(stated, key=itemgetter(0))
+
+    def attributes(self, op: Op, ids: Iterator[tuple[int, str]]) -> Iterator[dlc4_model.Attribute]:
+        """Yield the tables of an op's parameters, whose tensors have ``ids``."""
+        for name, param, role in self.params(op)[1]:
+            if isinstance(param, Tensor):
+                content = self.tensor(param, next(ids)[0])
                 content.role = int(Role.STATIC)
-                attributes.append(dlc4_model.Attribute(name, KIND_TENSOR, ROLE_PARAMETER, tensor=content))
-                values.append(self.elements(param))
+                yield dlc4_model.Attribute(name, KIND_TENSOR, role, tensor=content)
             else:
-                attributes.append(dlc4_model.Attribute(name, role=ROLE_PARAMETER, scalar=_scalar(param)))
-        inputs = [null if tensor is None else tensor.name for tensor in op._inputs]
-        outputs = [tensor.name for tensor in op._outputs]
-        return dlc4_model.Node(op.name, type, inputs, outputs, attributes), values
+                yield dlc4_model.Attribute(name, role=role, scalar=_scalar(param))
 
 
 def _by_name(named: Graph | Tensor) -> bytes:
@@ -222,6 +275,8 @@ class _Hash:
     """A file that keeps only the hash of what is written."""
 
     def __init__(self) -> None:
+        import hashlib
+
         self._sum = hashlib.blake2b(digest_size=32)
 
     def write(self, content: Any) -> None:

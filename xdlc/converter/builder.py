@@ -50,7 +50,7 @@ class Builder(Emitter):
         """Return a static value; integers of 2 and 4 bits are stored in 8 bits."""
         data = array if isinstance(array, TensorData) else ir.ArrayData(array)
         dtype = data.dtype
-        bits = _NARROW.get(dtype.name)
+        bits = None if dtype.isbuiltin == 1 else _NARROW.get(dtype.name)  # numpy's own have 8 bits or more
         if bits is not None:
             dtype = (ir.dtype.UINT8 if dtype.name.startswith("u") else ir.dtype.INT8).numpy
             data = data.cast(dtype)

@@ -12,8 +12,9 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from xdlc.records import record
 
 HEAD = 1 << 20
 """Bytes read from each end of a file."""
@@ -23,7 +24,7 @@ SHOWN = 60
 """Bytes of a file that messages show at most."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Format:
     """A format of a file or folder.
 

@@ -6,7 +6,7 @@ import os
 import pkgutil
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -16,6 +16,7 @@ from xdlc import converter
 from xdlc.converter.formats import Format, looks_like, recognize
 from xdlc.errors import ModelError, StorageError, UsageError, nearest_names
 from xdlc.options import options_of, spell
+from xdlc.records import record
 
 if TYPE_CHECKING:
     from xdlc.converter.pipeline import SourceModel
@@ -29,7 +30,7 @@ class NoOptions(TypedDict):
     """Options of an importer that has only the shared options."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Frontend:
     """An importer: ``FRONTEND`` of the package ``xdlc.converter.<framework>``.
 
@@ -87,6 +88,7 @@ class Frontend:
         """
         from xdlc.converter.pipeline import finish, import_model
         from xdlc.converter.session.diagnostics import Diagnostics
+        from xdlc.ir.graph import collection_paused
         from xdlc.passes import FailedPass
         from xdlc.runtime.onnx_evaluator import limited
 
@@ -95,7 +97,7 @@ class Frontend:
         collected = diagnostics or Diagnostics()
         while True:
             try:
-                with limited():
+                with limited(), collection_paused():
                     model = self.source_model(path, failed_passes=failed, **options)
                     imported = import_model(model, self.tool, collected, step)
                     return finish(imported, collected, collects=collects, notify=notify, step=step)

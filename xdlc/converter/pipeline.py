@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from xdlc import ir, passes
-from xdlc.converter import dynamic_dims
 from xdlc.converter.control_flow.operands import callees_first, drop_unread, transpose_outside
 from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.operators.random_inputs import AS_INPUT
@@ -31,14 +30,6 @@ from xdlc.converter.session.boundary import (
 from xdlc.converter.session.context import ImportContext, Source
 from xdlc.converter.session.diagnostics import Diagnostics, weight_factors
 from xdlc.converter.session.node import GraphInput, Labels, SourceGraph
-from xdlc.converter.udo.definitions import add_kernel_files, backend_forms, store_definitions
-from xdlc.converter.udo.diagnostics import broken_rules, notices
-from xdlc.converter.udo.native_ops import (
-    check_package_name,
-    check_replacements,
-    rename_package,
-    replace_native,
-)
 from xdlc.converter.udo.nodes import Declarations, UdoNodes
 from xdlc.errors import UsageError, XdlcError, each_problem, raise_all
 from xdlc.opdefs.control_flow import remove_uncalled
@@ -47,18 +38,20 @@ from xdlc.opdefs.source_match import UdoSet
 from xdlc.opdefs.verify import verify_graph
 from xdlc.options import spell
 from xdlc.options.graphs import UNROLL_LOOPS, BoundaryOptions, words
+from xdlc.records import record
 from xdlc.runtime import dynamic_dims as unbound_dims
 from xdlc.version import VERSION
 
 if TYPE_CHECKING:
     from xdlc.boundary.ports import Ports
+    from xdlc.opdefs.model import OpDef
 
 _log = logging.getLogger(__name__)
 Step = Callable[[str, int, int], None]
 """Progress callback: title of what is done, number of steps done, and of all (0: not known)."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Options:
     """Options of every conversion, whatever the framework.
 
@@ -106,12 +99,16 @@ class Options:
         if self.random not in (None, AS_INPUT):
             raise UsageError(f"random is {self.random!r}", fix=f"omit the option, or use {AS_INPUT!r}")
         if self.package_name is not None:
+            from xdlc.converter.udo.native_ops import check_package_name
+
             check_package_name(self.package_name)
         if self.boundary:
             from xdlc.boundary.ports import requests
 
             requests(self.boundary)
         if self.udos.ops:
+            from xdlc.converter.udo.native_ops import check_replacements
+
             check_replacements(self.udos)
 
     def arguments(self, own: Mapping[str, str]) -> dict[str, str]:
@@ -131,7 +128,7 @@ class Options:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class SourceModel:
     """A model file in the form that a framework's reader returns.
 
@@ -159,7 +156,7 @@ class SourceModel:
     batch_of_one: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Imported:
     """An imported model and its source.
 
@@ -337,6 +334,8 @@ def finish(
     if not diagnostics.problems and runs_graphs:
         drop_unread(model)
     if not diagnostics.problems and _has_dynamic_dims(model):
+        from xdlc.converter import dynamic_dims
+
         dynamic_dims.resolve(model)
     for graph in model.graphs.values():
         graph.verify()
@@ -382,7 +381,7 @@ def _optimized(model: ir.Model, options: Options, encoded_io: bool) -> dict[str,
         [entry for entry in passes.stage(name) if entry.name not in skipped]
         for name in ("converter", "storage")
     )
-    udos = backend_forms(options.udos) if options.udos.ops else {}
+    udos = _backend_forms(options.udos) if options.udos.ops else {}
     chosen = _with_options(converting, udos=udos)
     inner = _with_options(converting, udos=udos, io=False)
     main = [passes.find("reinterpret_io"), *inner] if encoded_io else chosen
@@ -395,6 +394,12 @@ def _optimized(model: ir.Model, options: Options, encoded_io: bool) -> dict[str,
     if runs_graphs:
         remove_uncalled(model)
     return removed
+
+
+def _backend_forms(udos: UdoSet) -> dict[tuple[str, str], list[OpDef]]:
+    from xdlc.converter.udo.definitions import backend_forms
+
+    return backend_forms(udos)
 
 
 def _has_dynamic_dims(model: ir.Model) -> bool:
@@ -417,6 +422,10 @@ def _keep_unread(graph: ir.Graph) -> None:
 
 def _add_udos(model: ir.Model, udos: UdoSet, diagnostics: Diagnostics) -> None:
     """Replace native ops by UDOs, check UDOs, store definitions and kernels."""
+    from xdlc.converter.udo.definitions import add_kernel_files, store_definitions
+    from xdlc.converter.udo.diagnostics import broken_rules, notices
+    from xdlc.converter.udo.native_ops import replace_native
+
     replacing, misfits = replace_native(model, udos)
     diagnostics.problems += misfits
     diagnostics.problems += broken_rules(model, udos)
@@ -457,6 +466,8 @@ def _add_metadata(imported: Imported, diagnostics: Diagnostics, removed: Mapping
     if factors:
         model.metadata["weight_factors"] = {model.main.name: factors}
     if options.package_name is not None:
+        from xdlc.converter.udo.native_ops import rename_package
+
         rename_package(model, options.package_name, diagnostics.notices)
     name = os.fsencode(os.path.basename(imported.path)).decode("utf-8", "replace")
     args = {"input_network": name, **options.arguments(imported.arguments)}

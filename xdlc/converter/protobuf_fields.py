@@ -12,15 +12,16 @@ short ticket in its place; a parser gets what remains.
 from __future__ import annotations
 
 import math
-import secrets
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xdlc import ir
 from xdlc.errors import ModelError
+from xdlc.records import record
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 MOST_FIELDS = 1 << 20
@@ -241,7 +242,7 @@ class _Spaced(ir.TensorData):
         return _Spaced(self._file, self._start, shape, self.dtype)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Layout:
     """Where a protobuf format has its large blobs.
 
@@ -258,7 +259,7 @@ class Layout:
     blobs: Mapping[str, int]
 
 
-@dataclass(slots=True)
+@record
 class Blobs:
     """The ranges that were cut out; the field of a blob contains a ticket instead.
 
@@ -270,7 +271,7 @@ class Blobs:
     """
 
     release: Callable[[int, int], None]
-    token: bytes = field(default_factory=lambda: secrets.token_bytes(16))
+    token: bytes = field(default_factory=lambda: os.urandom(16))
     ranges: list[tuple[int, int]] = field(default_factory=list)
     _done: int = 0
 

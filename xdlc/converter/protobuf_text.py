@@ -9,11 +9,12 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from xdlc import ir
 from xdlc.errors import ModelError
+from xdlc.records import record
 
 LARGEST = 1 << 26
 """Bytes of a file of text that is read."""
@@ -64,7 +65,7 @@ def text_of(data: bytes, errors: str = "replace") -> str:
 Value: TypeAlias = "int | float | str | Message"
 
 
-@dataclass(slots=True)
+@record
 class Message:
     """A message.
 

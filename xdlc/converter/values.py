@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+from functools import cache
 from typing import Any
 
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir import DType, Tensor
 from xdlc.ir.data import Array
+from xdlc.records import record
 
 Order = tuple[int, ...]
 Dims = tuple[int | None, ...]
@@ -30,11 +32,13 @@ SIZE_LIMIT = 1 << 40
 """Most bytes of a value; no machine that runs a DLC holds more."""
 
 
+@cache
 def identity(rank: int) -> Order:
     """Return the source's own axis order."""
     return tuple(range(rank))
 
 
+@cache
 def channel_last(rank: int) -> Order:
     """Return the order that moves axis 1 to the end: NCHW to NHWC, NCW to NWC."""
     return identity(rank) if rank < 3 else (0, *range(2, rank), 1)
@@ -48,7 +52,7 @@ def inverse(order: Sequence[int]) -> Order:
     return tuple(result)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Spec:
     """Facts about a value before the graph runs.
 
@@ -61,7 +65,7 @@ class Spec:
     dtype: Any
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False)
 class Value:
     """A value of the source model.
 
@@ -92,7 +96,10 @@ class Value:
     @property
     def shape(self) -> tuple[int, ...]:
         """Dims in the source's axis order."""
-        extents, shape = [0] * len(self.order), self.tensor.shape
+        shape = self.tensor.shape
+        if self.order == identity(len(self.order)):
+            return shape[: len(self.order)]  # none of a computed scalar
+        extents = [0] * len(self.order)
         for position, axis in enumerate(self.order):
             extents[axis] = shape[position]
         return tuple(extents)
@@ -172,7 +179,7 @@ class StoredValue(Value):
         return self._made
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(frozen=True, eq=False)
 class SequenceValue:
     """A sequence of the source model, whose length is known while importing.
 
@@ -193,7 +200,7 @@ class SequenceValue:
         return any(element.is_dynamic for element in self.elements)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(frozen=True, eq=False)
 class OptionalValue:
     """An optional of the source model.
 

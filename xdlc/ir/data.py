@@ -76,6 +76,10 @@ class TensorData(ABC):
         """Return the elements as nested lists, or as a number without axes."""
         return self.numpy().tolist()
 
+    def peek(self) -> Any:
+        """Return ``tolist()`` without comparing CRC-32, which reads a whole entry."""
+        return self.tolist()
+
     def content(self) -> memoryview:
         """Return the bytes; bytes of a file or an array are not copied."""
         import numpy
@@ -349,12 +353,16 @@ class MappedData(TensorData):
         return numpy.frombuffer(view, self.dtype).reshape(self.shape)
 
     def tolist(self) -> Any:
-        stored = self._type
-        return (
-            _nested(stored.numbers(self.content()), self.shape)
-            if isinstance(stored, DType)
-            else super().tolist()
-        )
+        self._source.check(self._offset)
+        return self.peek()
+
+    def peek(self) -> Any:
+        stored, view = self._type, self._source.view(self._offset, self.nbytes)
+        if isinstance(stored, DType):
+            return _nested(stored.numbers(view), self.shape)
+        import numpy
+
+        return numpy.frombuffer(view, stored).reshape(self.shape).tolist()
 
     def content(self) -> memoryview:
         self._source.check(self._offset)

@@ -6,7 +6,7 @@ import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from xdlc.errors import ModelError
@@ -194,6 +194,7 @@ def _named(name: str) -> DType:
     return BY_NAME[name]
 
 
+@cache
 def from_numpy(dtype: np.dtype[Any] | type) -> DType:
     """Return the plain (never fixed-point) type of a numpy dtype.
 

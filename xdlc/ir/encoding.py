@@ -9,8 +9,9 @@ from __future__ import annotations
 import array
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar, overload
+
+from xdlc.records import record
 
 _N = TypeVar("_N", int, float)
 _FLOAT, _INT = "f", "i"
@@ -113,7 +114,7 @@ def _scales(values: Iterable[float]) -> tuple[float, ...]:
     return struct.unpack(f"<{len(rounded)}f", struct.pack(f"<{len(rounded)}f", *rounded))
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class ScaleOffset:
     """One scale and offset of a tensor (QNN encodings 0 and, with ``bits``, 2).
 
@@ -132,7 +133,7 @@ class ScaleOffset:
         object.__setattr__(self, "offset", int(self.offset))
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class AxisScaleOffset:
     """A scale and offset per index of ``axis`` (QNN encodings 1, with ``bits`` 3).
 
@@ -158,7 +159,7 @@ class AxisScaleOffset:
         object.__setattr__(self, "offsets", offsets)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class BlockScaleOffset:
     """A scale and offset per block, in row-major order (QNN encodings 4 and 11).
 
@@ -182,7 +183,7 @@ class BlockScaleOffset:
         object.__setattr__(self, "offsets", integers(self.offsets) if len(self.offsets) else zeros)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class BlockwiseExpansion:
     """Integer scales per block over float scales per channel, "LPBQ" (QNN encoding 5).
 
@@ -221,7 +222,7 @@ class BlockwiseExpansion:
         object.__setattr__(self, "scales", _scales(self.scales))
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class VectorCode:
     """Vector quantization (QNN encoding 6): read for display, never written."""
 

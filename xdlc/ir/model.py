@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from xdlc.errors import ModelError, UsageError, nearest_names
@@ -13,6 +13,7 @@ from xdlc.ir.data import TensorData
 from xdlc.ir.graph import Graph
 from xdlc.json_fields import fits
 from xdlc.options import spell
+from xdlc.records import record
 
 NOTE = str | None
 _FORMS: Mapping[str, Any] = {
@@ -34,7 +35,7 @@ _FORMS: Mapping[str, Any] = {
 """Form of the values of ``Model.metadata`` by key."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Model:
     """A network: its graphs, and the other content of a DLC.
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from xdlc.ir.data import Array, ArrayData, TensorData
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, STRING, UINT32, DType, from_numpy
 from xdlc.ir.encoding import Encoding
+from xdlc.records import record
 
 if TYPE_CHECKING:
     from xdlc.ir.graph import Op
@@ -26,7 +27,7 @@ class Role(IntEnum):
     NULL = 5
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False)
 class Tensor:
     """A value of a graph: an input, an output, an intermediate, or static data.
 
@@ -97,7 +98,7 @@ class Tensor:
         return f"%{self.name}: {self.dtype}{list(self.shape)}"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Scalar:
     """A scalar parameter of an op."""
 
@@ -134,7 +135,20 @@ def u32s(values: Any) -> Tensor:
     """Return a tensor parameter of uint32, from anything that numpy accepts."""
     import numpy
 
-    return static("", numpy.asarray(values, numpy.uint32))
+    array = numpy.asarray(values, numpy.uint32)
+    data = _u32_data(array.shape, array.tobytes()) if array.size <= _SHARED else ArrayData(array)
+    return Tensor("", data.shape, UINT32, None, data, Role.STATIC)
+
+
+_SHARED = 64
+"""Most elements of a parameter whose data equal parameters share: windows of most nodes are alike."""
+
+
+@lru_cache(1 << 10)
+def _u32_data(shape: tuple[int, ...], content: bytes) -> TensorData:
+    import numpy
+
+    return ArrayData(numpy.frombuffer(content, numpy.uint32).reshape(shape))
 
 
 def string(value: str) -> Scalar:

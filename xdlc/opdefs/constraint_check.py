@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -17,13 +16,14 @@ from xdlc.opdefs.constraint_eval import Enumerator, Place, UnknownError, Value, 
 from xdlc.opdefs.constraint_parser import Node, NotAnExpressionError, parse
 from xdlc.opdefs.constraint_scope import OpScope
 from xdlc.opdefs.model import Constraint, TensorDef
+from xdlc.records import record
 
 _ASPECTS = ("rank", "shape", "size", "datatype")
 SUBJECTS = {"Value": "value", "Number": "number", "Datatype": "datatype"}
 """Left sides of comparisons that have none, by type of the constraint."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Rule:
     """A constraint in its enforced form.
 
@@ -76,7 +76,7 @@ def _own_value(node: Node, name: str) -> Node:
     return Node(node.kind, node.value, parts, node.source)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Failure:
     """A comparison that is false.
 

@@ -11,12 +11,12 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
 
 from xdlc.opdefs.constraint_parser import Node
 from xdlc.opdefs.op_view import TensorSpec
+from xdlc.records import record
 
 MAX_STEPS = 1 << 24
 """Most numbers that the constraints of one op may read: half a minute at worst."""
@@ -97,7 +97,7 @@ class Enumerator(str):
         return made
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Place:
     """An input or output, or all tensors of a Repeated one.
 

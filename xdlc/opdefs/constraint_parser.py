@@ -22,8 +22,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
+
+from xdlc.records import record
 
 MAX_LENGTH = 1000
 MAX_DEPTH = 16
@@ -49,7 +50,7 @@ class NotAnExpressionError(ValueError):
     """A text that the grammar does not accept."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Node:
     """A node of the syntax tree.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from xdlc.ir.dtype import DType
@@ -14,6 +14,7 @@ from xdlc.opdefs.defaults import default_value
 from xdlc.opdefs.model import OpDef, ParamDef, TensorDef
 from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.opdefs.xml_elements import dtype_of
+from xdlc.records import record
 
 OWN = ("rank", "shape", "size", "datatype", "value", "number")
 """Words that alone mean those of the tensor or parameter that a constraint belongs to."""
@@ -22,7 +23,7 @@ ALL = {"inputs": "input", "outputs": "output"}
 _TRUTH = {"true": True, "false": False}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class OpScope:
     """Bindings of names in one op.
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from xdlc.ir import HOST_PACKAGE, Graph, Model, Op, Tensor
+from xdlc.records import record
 
 IF, WHILE = "If", "While"
 GRAPH_PARAMS = {IF: ("then_graph", "else_graph"), WHILE: ("cond_graph", "body_graph")}
@@ -70,7 +70,7 @@ def remove_uncalled(model: Model) -> None:
     model.graphs = {name: graph for name, graph in model.graphs.items() if name in kept}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Loop:
     """How the operands of a ``While`` divide.
 
@@ -101,7 +101,7 @@ def has_open_rank(tensor: Tensor) -> bool:
     return tensor.shape == (1,) and tensor.dynamic_axes == (0,)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Blocker:
     """An op that prevents a branch or a loop from running on a backend.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 from xdlc.ir.dtype import DType
+from xdlc.records import record
 
 INCOMPLETE = "Incomplete:"
 """Begin of the description of a native op whose inputs or parameters are not all published."""
@@ -30,7 +30,7 @@ def split_dims(text: str) -> tuple[str, ...]:
     return (*parts, text[start:-1].strip())
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class DescriptionPart:
     """A part of a description; parts keep their order.
 
@@ -42,7 +42,7 @@ class DescriptionPart:
     is_code: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Reference:
     """A counterpart of an operation in another framework.
 
@@ -57,7 +57,7 @@ class Reference:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Constraint:
     """A constraint of one tensor, enforced if ``constraint_parser`` parses it.
 
@@ -71,7 +71,7 @@ class Constraint:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class TensorDef:
     """An input or output of an operation.
 
@@ -104,7 +104,7 @@ class TensorDef:
         return split_dims(self.text)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class ParamDef(TensorDef):
     """A parameter; a scalar if its rank is 0.
 
@@ -120,7 +120,7 @@ class ParamDef(TensorDef):
         return self.rank == 0
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class OpDef:
     """An operation.
 
@@ -157,7 +157,7 @@ class OpDef:
         return names.index(name)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class SupplementTensor:
     """Supplement of a backend for an input, output or parameter.
 
@@ -177,7 +177,7 @@ class SupplementTensor:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class SupplementOp:
     """A backend's supplement of one operation; tensors and parameters by name."""
 
@@ -187,7 +187,7 @@ class SupplementOp:
     params: dict[str, SupplementTensor]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class SupplementTable:
     """One SupplementalOpDefList.
 
@@ -202,7 +202,7 @@ class SupplementTable:
     ops: dict[str, tuple[SupplementOp, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Supplement:
     """Tables of a backend.
 
@@ -219,7 +219,7 @@ class Supplement:
         return any(type in table.supported for table in self.tables)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Collection:
     """Content of an OpDef XML file."""
 

@@ -9,7 +9,7 @@ fixed-point types accepts float32 too, which a quantizer replaces later.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdlc.errors import nearest_names
 from xdlc.ir.data import Elided
@@ -24,6 +24,7 @@ from xdlc.opdefs.op_view import OpView, make_view
 from xdlc.opdefs.shape_text import named_dims, stated_dims, states_dims
 from xdlc.opdefs.supplements import tensors_of
 from xdlc.opdefs.xml_elements import Key
+from xdlc.records import record
 
 _STRUCTURE = ("arity", "mandatory", "rank")
 _FIXES = {
@@ -32,7 +33,7 @@ _FIXES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Problem:
     """A breach of a definition.
 

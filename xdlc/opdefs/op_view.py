@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from xdlc.ir.data import TensorData
@@ -11,12 +11,13 @@ from xdlc.ir.dtype import DType
 from xdlc.ir.graph import Op
 from xdlc.ir.tensor import Param, Tensor
 from xdlc.opdefs.model import OpDef, TensorDef
+from xdlc.records import record
 
 Value = Any
 """A plain value of a parameter: int, float, bool, str, numpy.ndarray, or a list of one of the first four."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class TensorSpec:
     """Type of a tensor before a graph runs.
 
@@ -33,7 +34,7 @@ class TensorSpec:
     data: TensorData | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class OpView:
     """An op as constraints, shape functions and kernels read it.
 

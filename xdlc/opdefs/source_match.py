@@ -7,19 +7,20 @@ definition, be its origin a configuration or a plugin.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from xdlc.errors import UsageError
 from xdlc.ir.dtype import DType
 from xdlc.ir.tensor import Param
 from xdlc.opdefs.op_view import OpView, TensorSpec, Value
+from xdlc.records import record
 
 if TYPE_CHECKING:
     from xdlc.opdefs.model import Collection, OpDef
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class SourceNode:
     """A node of a source model, in the source's axis order.
 
@@ -69,7 +70,7 @@ def path_ends(path: str) -> list[str]:
     return [mark.join(parts[at:]) for at in range(len(parts)) for mark in "._"]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Kernel:
     """A compiled kernel of the host and its call.
 
@@ -88,7 +89,7 @@ class Kernel:
     binary: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Udo:
     """A definition of another package than QNN's, and its source operators.
 
@@ -128,6 +129,11 @@ class Udo:
         return self.types or (self.definition.name,)
 
     @property
+    def full_name(self) -> str:
+        """The package and type of the op, for messages."""
+        return f"{self.definition.package}::{self.definition.name}"
+
+    @property
     def is_plugin(self) -> bool:
         """Whether functions define the op."""
         return self.parse_params is not None
@@ -137,7 +143,7 @@ ShapeFunction = Callable[[OpView], "Sequence[TensorSpec] | None"]
 """Returns the output shapes and types of a UDO, or None if they are not known."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class UdoSet:
     """The UDOs of a conversion.
 
@@ -190,7 +196,7 @@ class UdoSet:
         return by_op
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Declared:
     """What a source states of a value, the model as a rule.
 
@@ -213,7 +219,7 @@ class Declared:
     odd: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class UncoveredNode:
     """A node whose operator has neither an importer nor a UDO.
 

@@ -5,20 +5,21 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE, Op
 from xdlc.opdefs.elementwise_enums import BINARY, NEURON, UNARY
+from xdlc.records import record
 
 _DATA = Path(__file__).parent / "data" / "traits.toml"
 _ALL_INPUTS = tuple(range(1 << 10))
 _PACKAGES = {"native": NATIVE_PACKAGE, "host": HOST_PACKAGE, "snpe": "snpe"}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Traits:
     """Properties of an op type, or of one operation of ElementWiseBinary and the like.
 

@@ -12,7 +12,7 @@ graph stays as it is: ``fold_quantize_dequantize`` edits it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 from xdlc import ir
@@ -23,6 +23,7 @@ from xdlc.opdefs.traits import operation_name, traits, value_sources
 from xdlc.opdefs.verify import accepts, verify_op
 from xdlc.passes._match import is_reinterpret, is_type
 from xdlc.passes._static_fixed_point import Form, rounded_bias, stored_constant, stored_weight
+from xdlc.records import record
 
 BORDERS = ("Quantize", "Dequantize")
 _NEAREST = 0
@@ -117,7 +118,7 @@ def _is_known_integers(tensor: Tensor | None) -> bool:
     return tensor is not None and tensor.is_static and tensor.dtype.is_integer
 
 
-@dataclass(slots=True)
+@record
 class Plan:
     """Tensors and operations that become fixed point.
 

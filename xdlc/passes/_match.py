@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from xdlc import ir
 from xdlc.ir import Graph, Op, Origin, Param, Tensor
 from xdlc.opdefs.elementwise_enums import ADD, MAXIMUM, MINIMUM, MULTIPLY, POWER, SQUARED_DIFFERENCE
+from xdlc.records import record
 
 Pattern: TypeAlias = "str | float | Made | tuple[Pattern, ...]"
 """A tensor of a name, which is one tensor everywhere; a constant; a result of an op; alternatives."""
@@ -21,7 +21,7 @@ NORM_RANKS = (2, 3, 4)
 """Ranks of which HTP's validator accepts normalizations (SDK 2.51, SM8650)."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Made:
     """The first result of a native op of QNN.
 

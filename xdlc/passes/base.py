@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
 from xdlc.errors import ModelError, UsageError, XdlcError, nearest_names
 from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Scalar
+from xdlc.records import record
 from xdlc.registry import Registry
 
 ROUNDS = 16
@@ -36,7 +37,7 @@ class FailedPass(Exception):
         return not os.environ.get(RAISING)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Pass:
     """A rewriting of a graph that preserves its results.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy
 
@@ -26,6 +25,7 @@ from xdlc.passes._match import (
 )
 from xdlc.passes._polynomial import Terms, agrees, is_arithmetic, is_axis_view, reached, terms
 from xdlc.passes.base import op_pass
+from xdlc.records import record
 
 _ROOTS = (("ElementWiseUnary", RSQRT), ("ElementWiseUnary", SQRT))
 _REDUCTIONS = ("ReduceMean", "ReduceSum")
@@ -52,7 +52,7 @@ def fuse_layer_norm(graph: Graph, root: Op) -> bool:
     return _replace(graph, root, *statistics, variance)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Reduced:
     """A multiple of the mean along the last axis, plus a number.
 

@@ -68,7 +68,9 @@ def _drop(graph: Graph, op: Op) -> bool:
 def _is_all(tensor: Tensor | None, value: int) -> bool:
     if tensor is None or tensor.data is None or tensor.encoding is not None or tensor.size > _LARGEST:
         return False
-    return bool(numpy.all(tensor.numpy() == value))
+    is_equal = bool(numpy.all(tensor.numpy() == value))
+    tensor.data.release()  # a touched page of a file may map megabytes
+    return is_equal
 
 
 @graph_pass(stage="converter")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeGuard
 
 import numpy
@@ -30,6 +30,7 @@ from xdlc.passes._fixed_point_plan import suits_fixed_point, weight_axes
 from xdlc.passes._static_fixed_point import stored_weight
 from xdlc.passes._writing import Writer
 from xdlc.passes.base import graph_pass
+from xdlc.records import record
 
 _WIDEST = 16  # bits; wider integers take no less room than float32
 _NIBBLE_BITS = 4
@@ -228,7 +229,7 @@ def _integer_weight(op: Op) -> Tensor | None:
     return weight if is_point and _blocks(weight) is not None else None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _Blocks:
     """Signed integers of a weight without offsets.
 

@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,21 +15,19 @@ from typing import TYPE_CHECKING
 
 from xdlc.errors import UsageError, raise_all
 from xdlc.ir.files import checked_path
-from xdlc.opdefs.collections import merge
-from xdlc.opdefs.model import OpDef, TensorDef
-from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.opdefs.source_match import Udo, UdoSet
 from xdlc.options import spell
-from xdlc.runtime.udo.sources import paths_of
-from xdlc.udo.config.reader import clashes, read_config
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+    from xdlc.opdefs.model import OpDef, TensorDef
+    from xdlc.opdefs.op_view import OpView, TensorSpec
     from xdlc.runtime.udo import Kernels
     from xdlc.udo.plugin import Plugin
 
 GROUP = "xdlc.plugins"
+_METADATA = (".dist-info", ".egg-info", "EGG-INFO")
 _log = logging.getLogger(__name__)
 PathLike = str | os.PathLike[str]
 Paths = PathLike | Sequence[PathLike] | None
@@ -79,6 +77,9 @@ def load(
     if configured == plugged == UdoSet() and converter_op_package_lib is None:
         yield UdoSet()
         return
+    from xdlc.opdefs.collections import merge
+    from xdlc.runtime.udo.sources import paths_of
+
     raise_all(_clashes(configured, plugged))
     ops = (*configured.ops, *plugged.ops)
     packages = [
@@ -131,6 +132,9 @@ def _plugged(
 
 def _configured(paths: Sequence[PathLike], notify: Callable[[str], None]) -> UdoSet:
     """Return the UDOs that configurations define."""
+    from xdlc.opdefs.collections import merge
+    from xdlc.udo.config.reader import clashes, read_config
+
     configs = [read_config(path) for path in paths]
     raise_all(clashes(configs))
     for text in (text for config in configs for text in config.notices):
@@ -174,6 +178,7 @@ def with_output_layouts(op: OpDef) -> tuple[OpDef, str]:
 
     Example:
         >>> from xdlc.ir.dtype import FLOAT32
+        >>> from xdlc.opdefs.model import OpDef, TensorDef
         >>> x = TensorDef("x", True, (FLOAT32,), 4, layout="NHWC")
         >>> y = TensorDef("y", True, (FLOAT32,), 4)
         >>> made, notice = with_output_layouts(OpDef("Blur", "Filters", (x,), (y,), {}))
@@ -212,10 +217,27 @@ def _changed(folder: str) -> int:
 
 @functools.lru_cache(maxsize=1)
 def _entries(_: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
+    if not any(map(_may_have_plugins, sys.path)):
+        return ()
     from importlib.metadata import entry_points
 
     found = [entry for entry in entry_points(group=GROUP) if _is_installed(entry)]
     return tuple(sorted(found, key=lambda entry: (entry.name, entry.value)))
+
+
+def _may_have_plugins(folder: str) -> bool:
+    """Return whether a package of a folder names the group, or the place is no folder."""
+    try:
+        packages = [entry.path for entry in os.scandir(folder or ".") if entry.name.endswith(_METADATA)]
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    for package in packages:
+        with suppress(OSError):
+            if f"[{GROUP}]" in Path(package, "entry_points.txt").read_text("utf-8", "replace"):
+                return True
+    return False
 
 
 def _is_installed(entry: EntryPoint) -> bool:

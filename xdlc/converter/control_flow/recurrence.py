@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from xdlc.ir.data import Array
 from xdlc.ir.dtype import FLOAT32
 from xdlc.opdefs.cells import gru_step, lstm_step
 from xdlc.opdefs.elementwise_enums import ADD, MULTIPLY, RELU, SIGMOID, SUBTRACT, TANH
+from xdlc.records import record
 
 _NAMES = {SIGMOID: "Sigmoid", TANH: "Tanh", RELU: "Relu"}
 ROW = "row"
@@ -31,7 +32,7 @@ ROW = "row"
 _MOST_FORMS = 1 << 10
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False)
 class Form:
     """Symbolic form of a value.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from xdlc.converter.control_flow.sub_graph import (
     constants,
@@ -19,6 +18,7 @@ from xdlc.converter.session.context import UNROLLED_NODES, Scope
 from xdlc.converter.session.node import Body, Node
 from xdlc.converter.values import AnyValue, Value
 from xdlc.ir.dtype import BOOL8, INT64
+from xdlc.records import record
 
 Step = Callable[
     [Value, Value, Sequence[AnyValue], Scope], "tuple[AnyValue | None, list[AnyValue], list[AnyValue]]"
@@ -27,7 +27,7 @@ Step = Callable[
 on), the next states and the elements of the scan outputs."""
 
 
-@dataclass(slots=True)
+@record
 class Repeat:
     """A Loop or a Scan.
 

@@ -8,7 +8,7 @@ assumption and again under a wider one where the body breaks it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdlc.converter.control_flow.repeat import Repeat
 from xdlc.converter.control_flow.sub_graph import (
@@ -37,6 +37,7 @@ from xdlc.converter.values import AnyValue, Dims, Value, identity
 from xdlc.ir import Tensor
 from xdlc.ir.dtype import BOOL8, INT64
 from xdlc.opdefs.control_flow import WHILE
+from xdlc.records import record
 
 
 def looped(g: Operators, loop: Repeat) -> list[AnyValue]:
@@ -66,7 +67,7 @@ def _first_assumption(g: Operators, loop: Repeat) -> Assumed:
     return assumed
 
 
-@dataclass(slots=True)
+@record
 class _Body:
     """The graphs of a loop, under an assumption.
 

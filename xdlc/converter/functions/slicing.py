@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,12 +14,13 @@ from xdlc.converter.operators.dispatch import Operators
 from xdlc.converter.session.node import CONTRADICTION
 from xdlc.converter.values import Value, check_table
 from xdlc.errors import ModelError
+from xdlc.records import record
 
 _ALL = (1 << 63) - 1
 _MOST_ENTRIES = 32  # a bit of the masks each
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Masks:
     """Bits of a strided slice; bit i belongs to entry i of begin, end and strides.
 
@@ -39,7 +39,7 @@ class Masks:
     shrink: int = 0
 
 
-@dataclass(slots=True)
+@record
 class _Plan:
     """Effect of a strided slice's entries on the axes.
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from xdlc.converter.values import check_table
 from xdlc.errors import ModelError
 from xdlc.ir.data import Array
+from xdlc.records import record
 
 Sizes = Sequence[int]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Window:
     """A sliding window over the spatial axes, in source order.
 
@@ -60,10 +61,11 @@ class Window:
         Raises:
             ModelError: If a stride or the window is empty.
         """
-        if min((*self.strides, *self.reaches), default=1) < 1:
+        reaches = self.reaches
+        if min((*self.strides, *reaches), default=1) < 1:
             raise ModelError(f"a window {list(self.kernel)} with strides {list(self.strides)} is invalid")
         counts = []
-        for axis, (size, reach) in enumerate(zip(sizes, self.reaches, strict=True)):
+        for axis, (size, reach) in enumerate(zip(sizes, reaches, strict=True)):
             room = size + self.before[axis] + self.after[axis] - reach
             steps = -(-room // self.strides[axis]) if self.ceil else room // self.strides[axis]
             if self.ceil and steps * self.strides[axis] >= size + self.before[axis]:

@@ -297,7 +297,7 @@ class OnnxFile:
         for extent in shape:
             count *= extent
         narrow = {"int4", "uint4", "float4_e2m1fn", "int2", "uint2"}
-        if dtype.name in narrow:
+        if dtype.isbuiltin != 1 and dtype.name in narrow:
             import onnx
 
             size = length if length is not None else (count + 1) // 2

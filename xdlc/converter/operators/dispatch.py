@@ -15,7 +15,7 @@ from xdlc.converter.operators.folding import Folding, foldable
 from xdlc.converter.operators.inference import check, infer
 from xdlc.converter.operators.protobuf import MessageReader, opsets
 from xdlc.converter.operators.random_inputs import draw_outside, import_random, is_random
-from xdlc.converter.operators.registry import Entry, Handler, Handlers, find, load_all
+from xdlc.converter.operators.registry import Entry, Handler, Handlers, entries, find
 from xdlc.converter.operators.sequence_values import tensor_of
 from xdlc.converter.session.context import DEPTH, Assumed, ImportContext, Unresolved
 from xdlc.converter.session.node import CONTRADICTION, Node, SourceGraph, bind_dims, cut_before
@@ -330,7 +330,7 @@ class Operators:
 
     def _no_mapping(self, node: Node, where: str) -> UnsupportedOp:
         """Return the error for an operator, or operator version, without a mapping."""
-        override, versions = self._override_of(node), load_all().get((node.domain, node.type))
+        override, versions = self._override_of(node), entries(node.domain, node.type)
         if node.is_canonical and versions:
             return _too_old(node, versions, where)
         refusal = unmapped(node, where)

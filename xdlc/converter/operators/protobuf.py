@@ -84,6 +84,7 @@ def messages() -> ModuleType:
     return module
 
 
+@cache
 def numpy_dtype(data_type: int) -> Any:
     """Return the numpy dtype of a TensorProto.DataType.
 

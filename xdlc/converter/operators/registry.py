@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import math
+import pkgutil
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from xdlc.converter.session.node import Node
 from xdlc.converter.session.ordering import ANY, CHANNEL_LAST, SOURCE
 from xdlc.converter.values import AnyValue, Value
-from xdlc.registry import import_modules
+from xdlc.records import record
+from xdlc.registry import import_modules, module_names
 from xdlc.runtime.host_kernels import MICROSOFT, ML
 
 if TYPE_CHECKING:
@@ -32,6 +36,7 @@ __all__ = [
     "HandlerFunction",
     "Handlers",
     "Node",
+    "entries",
     "find",
     "imported",
     "importer",
@@ -44,7 +49,7 @@ HandlerFunction = Callable[[Node, "Operators"], "AnyValue | Sequence[AnyValue] |
 F = TypeVar("F", bound=Callable[..., "AnyValue | Sequence[AnyValue] | None"])
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Entry:
     """One importer.
 
@@ -65,6 +70,9 @@ class Entry:
 
 
 _TABLE: dict[tuple[str, str], list[Entry]] = {}
+_MARKS = ("\n@importer(", "\n@structural(")
+_TYPE = re.compile(r'"([A-Z]\w*)"')
+_ANY_TYPE = "*"
 _PACKAGES = tuple(f"xdlc.converter.{name}" for name in ("ops", "ops.microsoft", "ops.ml", "control_flow"))
 
 
@@ -151,9 +159,48 @@ def load_all() -> dict[tuple[str, str], list[Entry]]:
     return _TABLE
 
 
+@cache
+def _homes() -> Mapping[str, Sequence[str]]:
+    """Return the modules that may register importers of a type, by their sources.
+
+    A run imports only those of its operators, for all together take longer to import than a small model.
+    """
+    homes: dict[str, list[str]] = {}
+    for package in _PACKAGES:
+        for name in module_names(package):
+            try:
+                content = pkgutil.get_data(package, f"{name}.py")
+            except OSError:  # a package
+                content = None
+            if content is None:  # or a module without its source
+                types = [_ANY_TYPE]
+            else:
+                source = content.decode()
+                parts = [part for mark in _MARKS for part in source.split(mark)[1:]]
+                stated = "".join([part.partition(")\n")[0] for part in parts])
+                types = _TYPE.findall(source if "*" in stated else stated)
+            for type in dict.fromkeys(types):
+                homes.setdefault(type, []).append(f"{package}.{name}")
+    return homes
+
+
+@cache
+def _import_homes(type: str) -> None:
+    for module in _homes().get(type, ()):
+        importlib.import_module(module)
+
+
+def entries(domain: str, type: str) -> Sequence[Entry]:
+    """Return the importers of an operator, the newest first."""
+    _import_homes(_ANY_TYPE)
+    if type in _homes():  # names of strangers' files are not kept
+        _import_homes(type)
+    return _TABLE.get((domain, type), ())
+
+
 def find(domain: str, type: str, opset: int) -> Entry | None:
     """Return the newest importer not above ``opset``, or None."""
-    for entry in load_all().get((domain, type), ()):
+    for entry in entries(domain, type):
         if entry.since <= opset:
             return entry
     return None
@@ -292,4 +339,4 @@ class CanonicalHandlers(Handlers):
 
     def is_native(self, domain: str, type: str) -> bool:
         """Return whether xdlc maps an operator."""
-        return (domain, type) in load_all()
+        return bool(entries(domain, type))

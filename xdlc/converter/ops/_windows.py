@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from xdlc.converter.values import EXTENT_LIMIT, Value
 from xdlc.ir.dtype import INT64
 from xdlc.opdefs.elementwise_enums import ADD, GREATER, MAXIMUM, MULTIPLY
 from xdlc.options import spell
+from xdlc.records import record
 
 
 def repeats(view: Window, spatial: Sequence[int]) -> tuple[int, ...]:
@@ -128,7 +129,7 @@ def window(node: Node, kernel: tuple[int, ...], spatial: tuple[int, ...]) -> Win
 LIMIT = 64  # elements of a window; each costs a StridedSlice and what is done with it
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Taps:
     """A padded value and the window that slides over it.
 

@@ -21,13 +21,11 @@ from xdlc.converter.values import Value
 from xdlc.ir.dtype import FLOAT32, INT32, INT64
 from xdlc.opdefs.elementwise_enums import ABS, ADD, EXP, LOG, MULTIPLY, RELU_MIN_MAX, SQRT, SUBTRACT
 
-_TYPES = {f"Reduce{name}": f"Reduce{name}" for name in ("Max", "Mean", "Min", "Prod", "Sum")}
 
-
-@importer(*_TYPES, layout=ANY)
+@importer("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", layout=ANY)
 def reduce(node: Node, b: Builder) -> Value:
     """Map onto the reduction of the same name."""
-    return _reduce(node, b, node.required(0), _TYPES[node.type])
+    return _reduce(node, b, node.required(0), node.type)
 
 
 @importer("ReduceLogSumExp", layout=ANY)

@@ -7,7 +7,7 @@ computes them: which of two elements is nearer to a tie depends on it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,12 +22,13 @@ from xdlc.converter.values import Value, channel_last, check_table
 from xdlc.errors import UnsupportedOp
 from xdlc.ir.data import Array
 from xdlc.opdefs import sampling
+from xdlc.records import record
 
 _FLAGS = ((False, False), (False, True), (True, False))
 """Flags (align_corners, half_pixel_centers) of ResizeNearestNeighbor and ResizeBilinear."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _Axis:
     """One axis of a value that is resized.
 
@@ -48,7 +49,7 @@ class _Axis:
         return self.n == self.m and self.scale == 1.0 and self.region == (0.0, 1.0)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _Request:
     """What a node asks.
 

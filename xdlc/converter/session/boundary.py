@@ -18,7 +18,6 @@ from xdlc.converter.values import Value, channel_last, identity, open_tensor
 from xdlc.errors import ModelError, UnsupportedOp, UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph
 from xdlc.options import spell
-from xdlc.runtime import array_files
 
 Array = Any  # numpy.ndarray
 _SHOWN = 16  # elements of a value in notices and in the history
@@ -110,6 +109,8 @@ def _array(value: Any) -> Array:
     import numpy as np
 
     if isinstance(value, str | os.PathLike) and os.fspath(value).endswith(".npy"):
+        from xdlc.runtime import array_files
+
         array = array_files.load(Path(value))
     else:
         try:

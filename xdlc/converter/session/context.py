@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, Dims, StoredValue, Value
 from xdlc.errors import ModelError, UnsupportedOp, XdlcError, each_problem
 from xdlc.ir.names import FreeNames
+from xdlc.records import record
 
 if TYPE_CHECKING:
     from xdlc.converter.session.diagnostics import Diagnostics
@@ -72,7 +73,7 @@ class Scope(dict[str, AnyValue]):
         return value
 
 
-@dataclass(slots=True)
+@record
 class Allowance:
     """A limited number of things.
 
@@ -91,7 +92,7 @@ class Allowance:
         return fits
 
 
-@dataclass(slots=True)
+@record
 class Budget:
     """Limits of an import, so that a small file cannot request unlimited work.
 
@@ -106,7 +107,7 @@ class Budget:
     retried_nodes: Allowance = field(default_factory=lambda: Allowance(RETRIED_NODES))
 
 
-@dataclass(slots=True)
+@record
 class Assumed:
     """Assumptions on the values of a loop, until an iteration breaks them.
 
@@ -121,7 +122,7 @@ class Assumed:
     condition: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Source:
     """A source file as errors and records name it.
 
@@ -149,7 +150,7 @@ class Source:
         return f"{self.unit} {node.own_name!r} ({node.type}{version}{line})"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Frame:
     """Position of the import among graphs, functions and scopes.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from xdlc.converter.values import Value, channel_last
@@ -13,6 +13,7 @@ from xdlc.ir import NATIVE_PACKAGE, Graph, MappedData, Origin, Repeated, Tensor,
 from xdlc.ir.data import Array, Reshaped
 from xdlc.opdefs.source_match import Udo, UncoveredNode
 from xdlc.opdefs.traits import traits
+from xdlc.records import record
 
 if TYPE_CHECKING:
     from xdlc.converter.session.context import Frame
@@ -39,7 +40,7 @@ COPY = "_copy"
 """Suffix that makes the name of an output the name of an op that copies it."""
 
 
-@dataclass(slots=True)
+@record
 class SourceNode:
     """A node of the source model.
 
@@ -56,7 +57,7 @@ class SourceNode:
     module: str | None = None
 
 
-@dataclass(slots=True)
+@record
 class Diagnostics:
     """Problems, notices and the trace of the source nodes of one conversion.
 
@@ -204,6 +205,8 @@ def weight_factors(graph: Graph, sources: Mapping[str, TensorData]) -> dict[str,
         By name the factors as little-endian float32 in base64; the text is empty if the values were changed
         in another way.  ``reordered`` follows for a matrix whose inputs have another order.
     """
+    import numpy
+
     records: dict[str, list[str]] = {}
     for name, source in sources.items():
         tensor = graph.tensors.get(name)
@@ -214,19 +217,27 @@ def weight_factors(graph: Graph, sources: Mapping[str, TensorData]) -> dict[str,
         if place not in (rule.weight, rule.bias, rule.scale):
             continue
         axis = rule.channel_axis if place == rule.weight else None
-        factors, rank = _lineage(tensor.data, source, 1 if axis is None else tensor.shape[axis])
+        channels = 1 if axis is None else tensor.shape[axis]
+        factors, rank = _lineage(tensor.data, source, channels)
         notes = ["reordered"] if axis is not None and tensor.rank == 2 < rank else []
-        if factors is None or notes or (factors != 1.0).any():
-            text = "" if factors is None else base64.b64encode(factors).decode()
-            records[name] = [text, *notes]
+        if factors is None:
+            records[name] = ["", *notes]
+        elif notes or not isinstance(factors, float):
+            by_channel = numpy.full(channels, factors, "<f4")
+            if notes or (by_channel != 1.0).any():
+                records[name] = [base64.b64encode(by_channel.tobytes()).decode(), *notes]
     return records
 
 
-def _lineage(data: TensorData, source: TensorData, channels: int) -> tuple[Array | None, int]:
-    """Return the factors from a source to data, or None, and the highest rank."""
+def _lineage(data: TensorData, source: TensorData, channels: int) -> tuple[Array | float | None, int]:
+    """Return the factors from a source to data, or None, and the highest rank.
+
+    The factors are 1.0, or an array of one or of ``channels``.
+    """
     import numpy
 
-    factors, rank = numpy.ones(channels), 0
+    factors: Array | float = 1.0
+    rank = 0
     while isinstance(source, Repeated):
         source = source.base
     while data is not source and not _is_same_place(data, source):
@@ -234,14 +245,16 @@ def _lineage(data: TensorData, source: TensorData, channels: int) -> tuple[Array
         if isinstance(data, Reshaped | Repeated):
             data = data.base
         elif isinstance(data, Transform) and data.factors is not None:
-            step = data.factors.numpy() if isinstance(data.factors, TensorData) else numpy.array(data.factors)
-            if step.size not in (1, channels) or not numpy.isfinite(step).all():
-                return None, rank
-            factors = factors * step.reshape(-1)
+            if not isinstance(data.factors, float) or data.factors != 1.0:
+                stated = data.factors
+                step = stated.numpy() if isinstance(stated, TensorData) else numpy.array(stated)
+                if step.size not in (1, channels) or not numpy.isfinite(step).all():
+                    return None, rank
+                factors = factors * step.reshape(-1).astype(numpy.float64)
             data = data.bases[0]
         else:
             return None, rank
-    return factors.astype("<f4"), rank
+    return factors, rank
 
 
 def _is_same_place(data: TensorData, source: TensorData) -> bool:

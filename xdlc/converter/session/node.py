@@ -6,7 +6,7 @@ import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -16,6 +16,7 @@ from xdlc.converter.values import AnyValue, Value
 from xdlc.errors import ModelError, UnsupportedOp, XdlcError, nearest_names
 from xdlc.ir.data import Array
 from xdlc.options import spell
+from xdlc.records import record
 
 if TYPE_CHECKING:
     from xdlc.converter.session.context import ImportContext
@@ -45,7 +46,7 @@ class TypeName(str):
     """Name of a data type, as an attribute that UDOs may ignore."""
 
 
-@dataclass(slots=True, eq=False)
+@record(eq=False)
 class Node:
     """A node of the source, or a node that an importer adds for it.
 
@@ -337,7 +338,7 @@ class GraphState(NamedTuple):
     initial: Any = 0
 
 
-@dataclass(slots=True)
+@record
 class SourceGraph:
     """A graph in the form that a framework's reader returns.
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.session.node import bind_dims
-from xdlc.converter.udo.diagnostics import OPTIONAL, full_name
+from xdlc.converter.udo.diagnostics import OPTIONAL
 from xdlc.converter.values import Order, Value
 from xdlc.errors import ModelError
 from xdlc.ir import DType, Param, Role, Tensor, TensorData
@@ -174,12 +174,12 @@ def _tensor(builder: Builder, custom: Udo, slot: Slot, value: Value) -> Tensor:
         return _static(definition, value)
     tensor = value.tensor
     if value.rank:
-        wants = f"{full_name(custom)} needs input `{definition.name}` in {layout or _SOURCE}"
+        wants = f"{custom.full_name} needs input `{definition.name}` in {layout or _SOURCE}"
         tensor = in_layout(builder, value, order_of(layout, value.rank), wants)
     dtype = _type_for(tensor, definition)
     if dtype is tensor.dtype:
         return tensor
-    why = f"{full_name(custom)} needs input `{definition.name}` as {dtype.name}"
+    why = f"{custom.full_name} needs input `{definition.name}` as {dtype.name}"
     made = builder.emit("Cast", [tensor], tensor.shape, dtype, why=why)
     made.dynamic_axes = tensor.dynamic_axes
     return made

@@ -22,12 +22,7 @@ def raise_issues(custom: Udo, issues: Sequence[Issue]) -> None:
         UnsupportedOp: For one; a ProblemList for several.
     """
     stated = f" (from {custom.source})" if custom.source else ""
-    raise_all([UnsupportedOp(f"{full_name(custom)}{stated}: {text}", fix=fix) for text, fix in issues])
-
-
-def full_name(custom: Udo) -> str:
-    """Return the package and type of an op, for messages."""
-    return f"{custom.definition.package}::{custom.definition.name}"
+    raise_all([UnsupportedOp(f"{custom.full_name}{stated}: {text}", fix=fix) for text, fix in issues])
 
 
 _SHOWN = 10
@@ -45,7 +40,7 @@ def notices(model: Model, custom: UdoSet, used: Collection[Udo]) -> Iterator[str
     used_ids = {id(op) for op in used}
     unused = [op for op in custom.ops if id(op) not in used_ids and not op.installed]
     if unused:
-        names = ", ".join(map(full_name, unused[:_SHOWN]))
+        names = ", ".join([udo.full_name for udo in unused[:_SHOWN]])
         more = f" and {len(unused) - _SHOWN} more" if len(unused) > _SHOWN else ""
         yield f"no op of the model is {names}{more}{_why(model, unused)}"
     for one in custom.ops:
@@ -71,7 +66,7 @@ def _installed(model: Model, custom: Udo) -> Iterator[str]:
     count = sum((op.package, op.type) == key for graph in model.graphs.values() for op in graph.ops)
     if count:
         first, *more = custom.installed
-        yield f"{first}; {f'{count} ops are' if count > 1 else '1 op is'} {full_name(custom)}"
+        yield f"{first}; {f'{count} ops are' if count > 1 else '1 op is'} {custom.full_name}"
         yield from more
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from xdlc.converter.builder import Builder
 from xdlc.converter.udo.binding import bind_inputs, in_layout, to_tensors, with_defaults
-from xdlc.converter.udo.diagnostics import full_name, raise_issues
+from xdlc.converter.udo.diagnostics import raise_issues
 from xdlc.converter.udo.output_inference import InferredOutput, infer_outputs
 from xdlc.converter.values import Spec, Value, identity
 from xdlc.ir import Param, Tensor
@@ -48,7 +48,7 @@ def lower(
     view = make_view(definition, builder.node, inputs, params)
     results, issues = infer_outputs(custom, view, declared, shapes, inferred)
     raise_issues(custom, issues)
-    guesses = [f"{full_name(custom)}: {result.guess}" for result in results if result.guess]
+    guesses = [f"{custom.full_name}: {result.guess}" for result in results if result.guess]
     notices += [text for text in guesses if text not in notices]
     tensors = builder.emit_many(
         definition.name,
@@ -97,13 +97,13 @@ def _dims(result: InferredOutput) -> tuple[int, ...]:
 def _value(builder: Builder, custom: Udo, tensor: Tensor, result: InferredOutput) -> Value:
     tensor.dynamic_axes = tuple(axis for axis, size in enumerate(result.shape) if size is None)
     if result.wanted is not result.dtype:
-        why = f"{full_name(custom)} outputs {result.dtype.name}, but the model has {result.wanted.name}"
+        why = f"{custom.full_name} outputs {result.dtype.name}, but the model has {result.wanted.name}"
         open_axes = tensor.dynamic_axes
         tensor = builder.emit("Cast", [tensor], tensor.shape, result.wanted, why=why)
         tensor.dynamic_axes = open_axes
     value = Value(tensor, result.order)
     plain = identity(value.rank)
     if value.is_dynamic and value.order != plain:  # its consumers do not rearrange dynamic dimensions
-        why = f"{full_name(custom)} has another layout than the source"
+        why = f"{custom.full_name} has another layout than the source"
         value = Value(in_layout(builder, value, plain, why), plain)
     return value

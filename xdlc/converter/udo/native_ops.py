@@ -10,7 +10,7 @@ from typing import Any
 from xdlc import ir
 from xdlc.container.opnames import NARROW
 from xdlc.converter.udo.binding import with_defaults
-from xdlc.converter.udo.diagnostics import OPTIONAL, full_name
+from xdlc.converter.udo.diagnostics import OPTIONAL
 from xdlc.errors import UnsupportedOp, UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import NATIVE_PACKAGE, Graph, Model, Op, Param, Scalar, Tensor
 from xdlc.opdefs import loader
@@ -35,7 +35,7 @@ def check_replacements(custom: UdoSet) -> None:
     raise_all(
         [
             UsageError(
-                f"{full_name(op)} has UseDefaultTranslation, but QNN has no operation {name!r}",
+                f"{op.full_name} has UseDefaultTranslation, but QNN has no operation {name!r}",
                 where=op.source or None,
                 fix=nearest_names(name, types)
                 or "set UseDefaultTranslation to false: it then matches the operator of the source",
@@ -68,7 +68,7 @@ def replace_native(model: Model, custom: UdoSet) -> tuple[list[Udo], list[XdlcEr
             inputs, wrong = with_defaults(replacement.definition, op.name, op.inputs, params)
             problems += [
                 UnsupportedOp(
-                    f"{full_name(replacement)} cannot replace this op: {text}",
+                    f"{replacement.full_name} cannot replace this op: {text}",
                     where=f"graph {graph.name!r}: op {op.name!r} ({op.type})",
                     fix=fix,
                     node=op.name,

@@ -9,9 +9,6 @@ from typing import Any
 from xdlc.converter.protobuf_text import Octets, Word
 from xdlc.converter.session.context import ImportContext
 from xdlc.converter.session.node import Node, TypeName
-from xdlc.converter.udo.definitions import merged
-from xdlc.converter.udo.diagnostics import full_name
-from xdlc.converter.udo.lowering import lower, misfits
 from xdlc.converter.values import AnyValue, Dims, Spec, Value
 from xdlc.errors import UnsupportedOp
 from xdlc.opdefs import shape_text
@@ -162,6 +159,8 @@ class UdoNodes:
         if udo is None:
             return False
         self._context.diagnostics.used.append(udo)
+        from xdlc.converter.udo.lowering import lower
+
         udo = self._settled(udo)
         if udo.definition.package == source.domain:  # xdlc has written it: it has the op's own form
             udo = replace(udo, parse_params=None, infer_shape_and_type=None)
@@ -204,7 +203,7 @@ class UdoNodes:
         if spared and (node.domain, node.type) not in self._noticed:
             self._noticed.add((node.domain, node.type))
             self._context.diagnostics.notices.append(
-                f"{full_name(spared[0])} matches the {node.type} of the model's own domain; xdlc still "
+                f"{spared[0].full_name} matches the {node.type} of the model's own domain; xdlc still "
                 f"converts {node.type} of {node.domain or 'ONNX'} itself"
             )
 
@@ -213,7 +212,7 @@ class UdoNodes:
         if key not in self._noticed:
             self._noticed.add(key)
             self._context.diagnostics.notices.append(
-                f"{full_name(udo)} matches {node.type} nodes and replaces xdlc's own conversion"
+                f"{udo.full_name} matches {node.type} nodes and replaces xdlc's own conversion"
             )
 
     def _chosen(self, candidates: Sequence[Udo], source: SourceNode, node: Node) -> Udo | None:
@@ -232,12 +231,14 @@ class UdoNodes:
         own = [udo for udo in stated if self._domain(udo) == source.domain]
         left = own if len(own) == 1 else stated
         if len(left) > 1:
+            from xdlc.converter.udo.lowering import misfits
+
             values = _tensors(node)
             fitting = [udo for udo in left if not misfits(source, values, self._settled(udo))]
             left = fitting or left[:1]
         if len(left) > 1:
             raise UnsupportedOp(
-                f"{' and '.join(map(full_name, left))} both match this node",
+                f"{' and '.join(udo.full_name for udo in left)} both match this node",
                 fix="remove one of the definitions, or give its package the Domain of the operator",
             )
         return left[0] if left else None
@@ -259,6 +260,8 @@ class UdoNodes:
         )
 
     def _settled(self, udo: Udo) -> Udo:
+        from xdlc.converter.udo.definitions import merged
+
         return merged(udo, self._udos.collections.get(udo.definition.package))
 
     def _domain(self, udo: Udo) -> str | None:

@@ -8,7 +8,6 @@ attention, as onnxruntime's CPU kernels do it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,11 +21,12 @@ from xdlc.converter.values import Value, check_table
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import INT32
 from xdlc.opdefs.elementwise_enums import GREATER, GREATER_EQUAL, LESS, MINIMUM, OR
+from xdlc.records import record
 
 FILTER = -10000.0
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Sizes:
     """Dimensions of an attention.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,9 +18,10 @@ from xdlc.converter.values import Value
 from xdlc.ir import BlockScaleOffset, TensorData
 from xdlc.ir.data import Array
 from xdlc.opdefs.elementwise_enums import ADD, DIVIDE, EQUAL, MAXIMUM, MINIMUM, MULTIPLY, ROUND, SUBTRACT
+from xdlc.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Blocks:
     """Mapping of integers to floats, with blocks along an axis.
 

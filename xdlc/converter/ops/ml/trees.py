@@ -10,7 +10,6 @@ Machine Learning Prediction Serving" (OSDI 2020), strategy GEMM.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -42,6 +41,7 @@ from xdlc.opdefs.elementwise_enums import (
     NOT_EQUAL,
     SUBTRACT,
 )
+from xdlc.records import record
 
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
 """Comparisons of a node, by their numbers in TreeEnsemble."""
@@ -54,7 +54,7 @@ Turn = tuple[int, bool]
 """Index of a node, and which of its branches is meant."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Forest:
     """Nodes of all trees, by index.
 
