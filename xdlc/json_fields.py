@@ -7,11 +7,12 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import Any, TypeVar
 
 from xdlc.errors import ModelError, XdlcError, nearest_names, raise_all
+from xdlc.records import record
 
 MAX_PROBLEMS = 100
 EXTENSION = "xdlc_"
@@ -80,7 +81,7 @@ class Stop(Exception):
     """Raised when a file has too many problems to read on."""
 
 
-@dataclass(slots=True)
+@record
 class Scope:
     """Problems and notices of one file.
 
@@ -138,7 +139,7 @@ class Scope:
         self.notices.append(f"{self.place(path)}: {text}")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Node:
     """A JSON value and its path, like ``UdoPackage_0.Operators[2].inputs[0]``."""
 

@@ -47,7 +47,7 @@ import xdlc
 INSPECT = """
 from xdlc.container.aip_record import OWN_FLAVOUR, AipRecord, Engine, Section, write_aip
 from xdlc.content.inspection import inspect
-print(json.dumps([inspect(xdlc.load(path), path) for path in files]))
+print(json.dumps([inspect(xdlc.load(path), path) for path in files], default=list))
 """
 PAGES = """
 from xdlc.api.viewing import view_content
@@ -80,7 +80,7 @@ def answer(program, files, *more):
 
 
 def plain(value):
-    return json.loads(json.dumps(value))
+    return json.loads(json.dumps(value, default=list))
 
 
 @pytest.fixture(scope="module")

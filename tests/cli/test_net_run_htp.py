@@ -45,6 +45,7 @@ def test_a_cache_runs_the_whole_list_in_one_child(
         return Process(service, *rest)
 
     monkeypatch.setattr(process, "Process", counted)
+    monkeypatch.setattr(process, "_PATIENCE", 60.0)  # no run is that long
     done = net_run(dlc, tmp_path, "--runtime", "htp", "--soc", "sm8650", "--validate-cache")
     assert done.exit_code == 0, done.output
     assert len(started) == 1

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,30 @@ def test_json_has_the_result_the_warnings_and_the_files() -> None:
     structured = json.loads(CliRunner().invoke(command, ["--json", "--structured"]).stdout)
     assert structured["dB"] == 30
     assert "lines" not in structured
+
+
+class Rows:
+    """Items that can be read more than once, like the ops of ``xdlc info``."""
+
+    def __init__(self, *items: Any) -> None:
+        self.items = items
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.items)
+
+
+def test_json_of_iterables_is_that_of_lists() -> None:
+    rows: list[Any] = [{"a": [1, {"b": '"\n[]'}], "path": Path("x")}, {}, 3]
+
+    @tool("y")
+    @click.option("--lists", is_flag=True)
+    def made(lists: bool) -> None:
+        form: Any = (lambda *items: [*items]) if lists else Rows
+        result(graphs=[{"ops": form(*rows), "none": form()}], rows=form(*rows), last=form())
+
+    streamed, whole = (CliRunner().invoke(made, ["--json", *more]).stdout for more in ([], ["--lists"]))
+    assert json.loads(streamed) == json.loads(whole)
+    assert '      "ops": [\n        {"a": [1' in streamed
 
 
 def test_json_has_the_problems() -> None:

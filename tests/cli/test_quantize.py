@@ -13,6 +13,7 @@ import xdlc
 from tests.support.commands import invoke
 from tests.support.section_models import residual
 from xdlc.cli.tools import onnx_to_dlc, quantize
+from xdlc.container.caches import caches
 from xdlc.quant import known_algorithms, known_range_methods
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.sections import SectionSession
@@ -133,7 +134,7 @@ def test_caches_are_added(dlc: Path, listing: Path, tmp_path: Path) -> None:
     words = ["--enable-htp", "--htp-socs", "sm8550,sm8350", "--enable-hta"]
     result = invoke(quantize, "--input-dlc", dlc, "-l", listing, "-o", target, *words)
     assert "cache htp.cache.sm8350.0: SM8350, v68" in result.stdout
-    assert {cache.soc for cache in xdlc.container.caches(xdlc.load(target))} == {"sm8350", "sm8550"}
+    assert {cache.soc for cache in caches(xdlc.load(target))} == {"sm8350", "sm8550"}
 
 
 @pytest.mark.vendor
@@ -147,7 +148,7 @@ def test_widths_are_those_that_the_oldest_soc_takes(models: Any, listing: Path, 
     words = ["-l", listing, "-o", target, "--act-bitwidth", 16, "--enable-htp", "--htp-socs", "sm8550,sm8450"]
     result = invoke(quantize, "--input-dlc", models.folder / "net.dlc", *words)
     assert "v69 of sm8450" in result.stdout + result.stderr
-    assert {cache.soc for cache in xdlc.container.caches(xdlc.load(target))} == {"sm8450", "sm8550"}
+    assert {cache.soc for cache in caches(xdlc.load(target))} == {"sm8450", "sm8550"}
 
 
 def test_a_quantized_dlc_is_requantized(dlc: Path, tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """The tools end to end on a small model, and what they print."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +208,18 @@ def test_info_json(dlc: Path) -> None:
     assert report["bytes"] == dlc.stat().st_size
 
 
+def test_info_loads_what_the_dlc_needs(dlc: Path) -> None:
+    code = (
+        "import sys; from xdlc.cli.tools.info import main; sys.argv[0] = 'xdlc-info'; "
+        "main(standalone_mode=False); print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, dlc], check=True, capture_output=True, text=True)
+    loaded = set(done.stdout.splitlines()[-1].split())
+    heavy = {"numpy", "onnx", "xdlc.container.udo", "xdlc.container.cache_entry", "xdlc.opdefs.verify"}
+    assert not loaded & heavy
+    assert "xdlc.container.read4" in loaded
+
+
 def test_info_shows_encodings(dlc: Path, listing: Path) -> None:
     invoke(quantize, "--input-dlc", dlc, "--input-list", listing)
     quantized = dlc.parent / "net_quantized.dlc"
@@ -252,8 +266,8 @@ def test_info_of_a_strange_model(tmp_path: Path) -> None:
     assert "the metadata lacks the cache" in text
     assert "missing from the file" in text
     assert "mine" in text
-    assert facts["graphs"][0]["ops"][1]["macs"] == 2 * 70 * 3
-    json.dumps(facts, allow_nan=False)
+    assert [*facts["graphs"][0]["ops"]][1]["macs"] == 2 * 70 * 3
+    json.dumps(facts, allow_nan=False, default=list)
 
 
 @pytest.mark.corpus

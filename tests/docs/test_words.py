@@ -7,8 +7,13 @@ import re
 from scripts import reference
 from scripts.docs import DOCS, ROOT
 
-LIMIT = 20_800
-WRITTEN_BY_SCRIPTS = {"gallery.md", "reference/supported-ops.md", *reference.committed()}
+LIMIT = 21_600
+WRITTEN_BY_SCRIPTS = {
+    "gallery.md",
+    "reference/performance.md",
+    "reference/supported-ops.md",
+    *reference.committed(),
+}
 _TABLES_OF_SCRIPTS = re.compile(r"<!-- (matrix|results)\b.*?<!-- end of \1 -->", re.DOTALL)
 _COMMENTS = re.compile(r"<!--.*?-->", re.DOTALL)
 

@@ -50,7 +50,7 @@ TOOLS: Mapping[click.Command, tuple[type, ...]] = {
     graph_prepare.main: (PrepareOptions,),
     net_run.main: (),
 }
-NO_FLAGS = {"importer_options", "framework", "dynamic_shapes", "timeout", "input_dimensions"}
+NO_FLAGS = {"executor", "importer_options", "framework", "dynamic_shapes", "timeout", "input_dimensions"}
 
 
 @pytest.mark.parametrize("mapping", [*MAPPINGS, *(each.options for each in frontends().values())])
@@ -132,7 +132,7 @@ def test_every_flag_is_read(command: click.Command) -> None:
     options = {name for mapping in TOOLS[command] for name in options_of(mapping)} - NO_FLAGS
     params = {param.name: param for param in command.params if isinstance(param, click.Option)}
     for name in options - params.keys():
-        assert name in ("preserve_io_datatype", "weights", "jobs"), name
+        assert name in ("preserve_io_datatype", "weights"), name
     for name in options & params.keys():
         param = params[name]
         for flag in (*param.opts, *param.secondary_opts):
@@ -159,7 +159,7 @@ def test_numbers_of_numpy_are_checked_as_others() -> None:
     for options in ({"act_bitwidth": np.int64(7)}, {"act_bitwidth_of": {"y": np.array(7)}}):
         with pytest.raises(UsageError, match="expected one of 8, 16, found 7"):
             api.quantize("m.dlc", [], **options)
-    with pytest.raises(UsageError, match="expected a number from 1 to 256, found 0"):
+    with pytest.raises(UsageError, match="expected a number from 1 to 1024, found 0"):
         api.quantize("m.dlc", [], jobs=np.int64(0))
 
 

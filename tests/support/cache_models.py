@@ -5,9 +5,10 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from xdlc.container import add_cache, cache_provenance
+from xdlc.container import cache_provenance
 from xdlc.container.cache_entry import vendor_name
 from xdlc.container.cache_provenance import CacheFacts, GraphFacts
+from xdlc.container.caches import add_cache
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor
 from xdlc.ir.fingerprint import fingerprint
 from xdlc.targets import find_soc

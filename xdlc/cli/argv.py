@@ -88,7 +88,7 @@ class _Reader:
     def is_option(self, word: str) -> bool:
         """Return whether a word is an option, the command's or the vendor's."""
         name = dashed(word.partition("=")[0])
-        return name in self.known or name in vendor_flags.entries(self.name)
+        return name in self.known or (name.startswith("-") and name in vendor_flags.entries(self.name))
 
     def is_end(self) -> bool:
         """Return whether the next word is no value of a list."""

@@ -202,8 +202,7 @@ def _convert(
     source: Path, target: Path | None, dlc_version: str, options: dict[str, Any], stored: dict[str, Any]
 ) -> Path:
     from xdlc import api
-    from xdlc.cli.report import contract, host_only, inserted, user_defined
-    from xdlc.content.inspection import graph_facts
+    from xdlc.cli.ports import contract, host_only, inserted, user_defined
 
     if target is None and derived_path(source, ".dlc") == source:
         find_frontend(source)  # which names a DLC as one, before its name is taken for the output's
@@ -214,7 +213,7 @@ def _convert(
             model = api.annotate(model, notify=notice, **stored)
         step("writing", 0, 0)
         api.save(model, target, dlc_version)
-    facts(graphs=lambda: [graph_facts(graph, model) for graph in model.graphs.values()])
+    facts(graphs=lambda: _graphs(model))
     for line in (*contract(model, recipes=True), *inserted(model), *host_only(model), *user_defined(model)):
         show(line)
     for path in (*(target.parent / name for name in model.files), target):
@@ -222,9 +221,15 @@ def _convert(
     return target
 
 
+def _graphs(model: Model) -> list[dict[str, Any]]:
+    from xdlc.content.inspection import graph_facts
+
+    return [graph_facts(graph, model) for graph in model.graphs.values()]
+
+
 def _write_templates(source: Path, targets: Sequence[Path | None], options: dict[str, Any]) -> None:
     from xdlc import api
-    from xdlc.cli.report import write_template
+    from xdlc.cli.ports import write_template
 
     for name in sorted(
         {name for name in stated(options) if name in options_of(BoundaryOptions) and name not in _SOURCE}
@@ -248,9 +253,8 @@ def _dry_run(
 ) -> None:
     from xdlc import api
     from xdlc.cli.cost_table import show_cost
+    from xdlc.cli.ports import contract
     from xdlc.cli.problems import as_csv, as_json, lines
-    from xdlc.cli.report import contract
-    from xdlc.content.inspection import graph_facts
     from xdlc.ir.files import replace_text
 
     if target is not None:
@@ -261,7 +265,7 @@ def _dry_run(
     result(**asdict(report))
     ports: list[str] = []
     for model in models if not report.problems else ():
-        result(graphs=[graph_facts(graph, model) for graph in model.graphs.values()])
+        result(graphs=_graphs(model))
         ports += contract(model)
     for line in lines(report, every_node=every_node, ports=ports):
         output(line)

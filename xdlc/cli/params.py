@@ -60,7 +60,7 @@ def names(
 
 def soc_names(text: str) -> tuple[str, ...]:
     """Return the names in a text; a name of a SoC may have blanks."""
-    parts = map(str.strip, text.split(","))
+    parts = filter(None, map(str.strip, text.split(",")))
     return tuple(name for part in parts for name in ([part] if is_soc(part) else part.split()))
 
 

@@ -100,7 +100,7 @@ def _ties(
 quantizer_flags = all_of(
     flags_of(
         QuantizeOptions,
-        without=options_of(KernelOptions),
+        without=(*options_of(KernelOptions), "executor"),
         settings={
             "restrict_quantization_steps": {"callback": _steps},
             "algorithms": {"callback": _algorithms},
@@ -114,7 +114,7 @@ quantizer_flags = all_of(
 """The flags of quantizing, of UDO kernels, and of the files written beside the DLC."""
 
 
-_HOW = ("jobs", "loop_timeout", "udo_package_path", "udo_timeout")
+_HOW = ("jobs", "scheduler", "loop_timeout", "udo_package_path", "udo_timeout")
 """Flags of running a model, which do not change the result."""
 
 
@@ -300,7 +300,7 @@ def finish(
     request: Request, model: Model, lines: Sequence[str], warnings: Sequence[str], target: Path
 ) -> None:
     """Print the result after it is written, warnings last."""
-    from xdlc.cli.report import contract
+    from xdlc.cli.ports import contract
     from xdlc.content.inspection import graph_facts
 
     facts(graphs=lambda: [graph_facts(graph, model) for graph in model.graphs.values()])

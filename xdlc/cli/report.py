@@ -1,8 +1,7 @@
-"""Description of a model as lines: for ``xdlc-info``, and short after a DLC."""
+"""Description of a model as lines, for ``xdlc-info``."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
@@ -10,19 +9,10 @@ from types import MappingProxyType
 from typing import Any
 
 from xdlc.cli import text
-from xdlc.cli.cache_records import cache_lines
-from xdlc.cli.output_path import check_target
+from xdlc.cli.ports import ops_of, port_lines
 from xdlc.cli.problems import node_table
-from xdlc.cli.tool import written
-from xdlc.container.caches import caches
-from xdlc.content.cache_records import NO_CLOCK
-from xdlc.content.inspection import graph_io
-from xdlc.content.udo_packages import ANY
-from xdlc.ir import HOST_PACKAGE, Model, Op
-from xdlc.ir.files import replace_text
-from xdlc.ir.graph import is_udo
-from xdlc.opdefs.control_flow import called
-from xdlc.runtime.dynamic_dims import open_problem
+from xdlc.container.metadata import NO_CLOCK
+from xdlc.ir import Model
 
 
 def package_lines(packages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -62,6 +52,8 @@ def _type(record: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _types(place: Mapping[str, Any]) -> str:
+    from xdlc.content.udo_packages import ANY
+
     parts = [
         ("" if core == ANY else f"{text.clean(core)} ") + "|".join(names)
         for core, names in place["dtypes"].items()
@@ -70,6 +62,8 @@ def _types(place: Mapping[str, Any]) -> str:
 
 
 def _traits(place: Mapping[str, Any]) -> str:
+    from xdlc.content.udo_packages import ANY
+
     words = ["any rank" if place["rank"] is None else f"rank {place['rank']}" if place["rank"] else "scalar"]
     words += [
         layout if core == ANY else f"{text.clean(core)} {layout}" for core, layout in place["layouts"].items()
@@ -154,16 +148,18 @@ def report(
         table = tables.get(graph["name"])
         yield from _graph(graph, ops=ops and table is None, encodings=encodings, trace=trace)
         yield from (table or ()) if ops else ()
-    if trace and content["source_nodes"]:
+    if trace and (nodes := [*content["source_nodes"]]):
         yield ""
-        nodes = content["source_nodes"]
         rows = [(node["name"], node["type"], node["ops"], node.get("reason", "no op")) for node in nodes]
         yield from node_table("source nodes", rows)
     if not content["graphs"]:
         yield ""
         yield "the container has no graph, only records"
     yield from package_lines(content["packages"])
-    yield from cache_lines(content["caches"])
+    if content["caches"]:
+        from xdlc.cli.cache_records import cache_lines
+
+        yield from cache_lines(content["caches"])
     yield from aip_lines(content["aip"])
     if content["records"]:
         yield ""
@@ -264,71 +260,15 @@ def _tensor(tensor: dict[str, Any] | None, encodings: bool) -> tuple[str, ...]:
     return (f"{text.clean(tensor['name']):<44}", " ".join(words))
 
 
-SHOWN_OPS = 20
-_FORMS = {"float32": " as float32", "native": " native"}
-
-
-def contract(model: Model, *, recipes: bool = False) -> Iterator[str]:
-    """Yield lines with inputs and outputs; with recipes, how raw files are made."""
-    inner = {name for graph in model.graphs.values() for op in graph.ops for name in called(op)}
-    for graph in model.graphs.values():
-        yield f"graph {text.clean(graph.name)}: {len(graph)} ops"
-        if graph.name not in inner:
-            inputs = [graph_io(tensor, model.metadata) for tensor in graph.inputs]
-            outputs = [graph_io(tensor, model.metadata, reads=True) for tensor in graph.outputs]
-            yield from port_lines(inputs, outputs, recipes=recipes)
-
-
-def port_lines(
-    inputs: Sequence[dict[str, Any]], outputs: Sequence[dict[str, Any]], *, recipes: bool
-) -> Iterator[str]:
-    """Yield a line for each input and output that ``inspection.graph_io`` returns.
-
-    With recipes, lines show how to make and read the raw files, with numpy.
-    """
-    for title, tensors in (("inputs", inputs), ("outputs", outputs)):
-        yield f"  {title}"
-        yield from text.columns(
-            [
-                (
-                    text.clean(tensor["name"]),
-                    tensor["dtype"],
-                    text.dims(tensor["shape"], tensor.get("symbols", ())),
-                    ", ".join(filter(None, _notes(tensor))),
-                )
-                for tensor in tensors
-            ]
-        )
-    rows = [
-        (verb, text.clean(tensor["name"]), form, text.clean(recipe))
-        for verb, tensors in ((("write", inputs), ("read", outputs)) if recipes else ())
-        for tensor in tensors
-        for form, recipe in tensor["raw"].items()
-    ]
-    if rows:
-        yield "  raw files"
-        yield from text.columns(rows)
-
-
-def _notes(tensor: dict[str, Any]) -> Iterator[str]:
-    yield text.clean(tensor.get("layout", ""))
-    yield text.encoding(tensor.get("encoding"))
-    sizes = {"float32": tensor["float_bytes"], "native": tensor["raw_bytes"]}
-    forms = ["float32"] if tensor["dtype"] == "float32" else list(tensor["raw"])  # the default first
-    unit = " times the open dimensions" if None in tensor["shape"] else ""
-    words = [f"{sizes[form]} bytes{_FORMS[form] if len(forms) > 1 else ''}" for form in forms]
-    yield f"raw file {', or '.join(words)}{unit}"
-    if "preprocessing" in tensor:
-        yield f"the graph computes {text.clean(tensor['preprocessing'])}"
-
-
 def in_short(model: Model, source: Path) -> Iterator[str]:
     """Yield where the ops run, and the next step."""
+    from xdlc.container.caches import caches
     from xdlc.content.inspection import runtimes
     from xdlc.converter.snpe.translate import has_layers
+    from xdlc.runtime.dynamic_dims import open_problem
     from xdlc.runtime.htp.unsupported_op import is_quantized
 
-    ops, path = list(_ops(model)), quote(str(source))
+    ops, path = list(ops_of(model)), quote(str(source))
     if not ops or has_layers(model):
         return
     is_ready = any(map(is_quantized, model.graphs.values()))
@@ -340,51 +280,3 @@ def in_short(model: Model, source: Path) -> Iterator[str]:
     yield f"{count} of {len(ops)} ops on HTP, by xdlc's tables; {'quantized' if is_ready else 'float'}"
     unbound = open_problem(model)
     yield f"next: {unbound.fix}" if unbound is not None else f"next: xdlc {step}"
-
-
-def inserted(model: Model) -> Iterator[str]:
-    """Yield the ops that the source model does not have, each with its reason."""
-    yield from _reasons("inserted ops", "--trace ", [op for op in _ops(model) if op.is_inserted])
-
-
-def host_only(model: Model) -> Iterator[str]:
-    """Yield the ops that run on the host only, with the reason of each."""
-    ops = [op for op in _ops(model) if op.package == HOST_PACKAGE]
-    if ops:
-        yield from _reasons("host-only ops", "", ops)
-
-
-def _ops(model: Model) -> Iterator[Op]:
-    return (op for graph in model.graphs.values() for op in graph.ops)
-
-
-def _reasons(title: str, flag: str, ops: Sequence[Op]) -> Iterator[str]:
-    yield f"{title}: {len(ops) or 'none'}"
-    rows = [(op.type, text.clean(op.name), text.clean(op.origin.reason or "")) for op in ops[:SHOWN_OPS]]
-    yield from text.columns(rows)
-    if len(ops) > SHOWN_OPS:
-        yield f"    and {len(ops) - SHOWN_OPS} more; xdlc info {flag}shows all"
-
-
-def user_defined(model: Model) -> Iterator[str]:
-    """Yield a line with the number of UDOs by type."""
-    found = Counter(f"{op.package}::{op.type}" for op in _ops(model) if is_udo(op))
-    if found:
-        types = ", ".join(f"{text.clean(name)} {number}" for name, number in sorted(found.items()))
-        yield f"user-defined ops: {found.total()}: {types}"
-
-
-def write_template(model: Model, target: Path, *, has_sections: bool = False) -> None:
-    """Write the ``--custom-io`` file of a model, or with sections the ``--config``.
-
-    Args:
-        has_sections: Whether it has the sections of ``--config``.
-
-    Raises:
-        UsageError: If the target is an input.
-        StorageError: If it cannot be written.
-    """
-    from xdlc.boundary.files import template
-
-    replace_text(check_target(target), template(model, has_sections=has_sections))
-    written(target)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import logging
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
+from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
@@ -33,6 +36,8 @@ from xdlc.errors import (
     problem_table,
 )
 from xdlc.options import spelling
+
+atexit.register(gc.freeze)  # garbage of a process that ends needs no search
 
 EXIT_INTERNAL = 70  # EX_SOFTWARE of sysexits.h
 _DEBUG = "xdlc.debug"
@@ -410,12 +415,13 @@ def begin_json(ctx: click.Context) -> None:
     }
 
 
-def result(**fields: Any) -> None:
-    """Add fields to the JSON object, in place of lines."""
+def result(**fields: Any) -> bool:
+    """Add fields to the JSON object, in place of lines; return whether there is one."""
     facts(**fields)
     content = click.get_current_context().meta.get(_RESULT)
     if content:
         content.pop("lines", None)
+    return bool(content)
 
 
 def facts(**fields: Any) -> None:
@@ -439,16 +445,43 @@ def print_json(ctx: click.Context, error: XdlcError | None = None) -> None:
     """Print the object of --json once, if the call has this flag."""
     content = ctx.meta.get(_RESULT)
     if content:
-        import json
-
         names = ("code", "problem", "where", "fix", "node", "op", "line")
         problems = each_problem(error) if error is not None else ()
         rows = [{name: getattr(problem, name) for name in names} for problem in problems]
         content["problems"] = [*content.get("problems", ()), *rows]
         files = filter(os.path.isfile, content.get("written", ()))
         content["sizes"] = {path: os.path.getsize(path) for path in files}
-        click.echo(json.dumps(content, indent=2, default=str))
+        printed = dict(content)
         content.clear()  # a tool that runs then has the same
+        sys.stdout.writelines(_json(printed))
+        click.echo()
+
+
+def _json(content: Mapping[str, Any]) -> Iterator[str]:
+    """Yield an object as indented JSON in parts; iterables have an item on each line."""
+    import json
+    import re
+
+    iterables: list[Iterable[Any]] = []
+    mark = os.urandom(16).hex()
+
+    def marked(value: Any) -> str:
+        if not isinstance(value, Iterable):
+            return str(value)
+        iterables.append(value)
+        return mark
+
+    text = json.dumps(content, indent=2, default=marked)
+    for part, items in zip_longest(re.split(f'"{mark}"', text), iterables):
+        yield part
+        line = part.rpartition("\n")[2]
+        indent = "\n" + " " * (len(line) - len(line.lstrip()))
+        start = "["
+        for item in items or ():
+            yield f"{start}{indent}  {json.dumps(item, default=str)}"
+            start = ","
+        if items is not None:
+            yield "[]" if start == "[" else indent + "]"
 
 
 def warn(text: str) -> None:

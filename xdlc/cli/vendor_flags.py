@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -36,6 +36,7 @@ from typing import Any
 
 from xdlc.cli.params import dashed
 from xdlc.errors import UsageError
+from xdlc.records import record
 
 DATA = Path(__file__).parent / "data"
 NAMES = ("snpe", "qnn", "qairt")
@@ -43,7 +44,7 @@ NAMES = ("snpe", "qnn", "qairt")
 WORKS, BECOMES, LATER, VOID, REFUSED = "works", "becomes", "later", "void", "refused"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Entry:
     """Meaning of a flag: it works, is replaced, has no effect or is an error.
 

@@ -11,6 +11,7 @@ from xdlc.container import cache_provenance
 from xdlc.container.cache_entry import CachedGraph, CachedTensor, read_entry
 from xdlc.container.cache_provenance import CacheFacts
 from xdlc.container.caches import Cache, caches, shared_weights
+from xdlc.container.metadata import NO_CLOCK
 from xdlc.errors import ConstraintError, ContainerError
 from xdlc.ir import Graph, Model, Op
 from xdlc.page.pictures import Run
@@ -48,10 +49,6 @@ def partition_maps(model: Model) -> list[tuple[str, list[Run]]]:
 def _runs(graph: Graph, parts: Mapping[Op, str]) -> list[Run]:
     groups = groupby(graph.ops, key=lambda op: (op in parts, parts.get(op, "")))
     return [Run("HTP" if is_htp else "CPU", [op.name for op in ops], part) for (is_htp, part), ops in groups]
-
-
-NO_CLOCK = "1980-01-01 00:00:00"
-"""Earliest time of a zip file: that of files without clock times."""
 
 
 def cache_records(model: Model) -> list[dict[str, Any]]:

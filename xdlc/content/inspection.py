@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from xdlc.container.aip_record import is_aip
 from xdlc.container.caches import is_context_binary
-from xdlc.container.metadata import recipes
-from xdlc.container.udo import is_about_udo
-from xdlc.content.aip_records import aip_records
-from xdlc.content.cache_records import cache_records
-from xdlc.content.udo_packages import packages
+from xdlc.content.ports import graph_io, number, numbers, tensor_facts
 from xdlc.ir import (
     HOST_PACKAGE,
-    AxisScaleOffset,
     BlockScaleOffset,
     BlockwiseExpansion,
     Encoding,
@@ -31,10 +25,8 @@ from xdlc.ir import (
     VectorCode,
 )
 from xdlc.ir.graph import is_udo
-from xdlc.opdefs import loader
 from xdlc.opdefs.traits import macs
-from xdlc.opdefs.verify import accepts
-from xdlc.runtime.section_record import layer_ids
+from xdlc.records import record
 
 RUNTIMES = {"A": "hta", "D": "htp", "G": "gpu", "C": "cpu"}
 """Letter of a runtime: AIP, DSP, GPU, CPU; and the supplement of the OpDefs that lists its support."""
@@ -45,6 +37,8 @@ def runtimes(op: Op) -> str:
 
     Ops of package ``xdlc`` run on the host alone, and those of users where their package has a kernel.
     """
+    from xdlc.opdefs.verify import accepts
+
     if op.package == HOST_PACKAGE:
         return "host"
     if is_udo(op):
@@ -90,8 +84,11 @@ Definitions: TypeAlias = Mapping[tuple[str, str], Mapping[str, Sequence[str]]]
 
 
 def inspect(model: Model, path: Path) -> dict[str, Any]:
-    """Return everything that ``xdlc-info`` shows of a model read from ``path``."""
-    udo_packages = packages(model)
+    """Return everything that ``xdlc-info`` shows of a model read from ``path``.
+
+    Ops and source nodes are iterables that make each record when it is read.
+    """
+    udo_packages = _udo_packages(model)
     definitions = enumerations(udo_packages)
     return {
         "file": str(path),
@@ -102,7 +99,27 @@ def inspect(model: Model, path: Path) -> dict[str, Any]:
         "history": model.metadata.get("history", []),
         "graphs": [_graph(graph, model, definitions) for graph in model.graphs.values()],
         "packages": udo_packages,
-        "source_nodes": source_nodes(model),
+        "source_nodes": Records(lambda: iter(source_nodes(model))),
+        **_records(model),
+    }
+
+
+def _udo_packages(model: Model) -> list[dict[str, Any]]:
+    if not model.records and not any(is_udo(op) for graph in model.graphs.values() for op in graph.ops):
+        return []
+    from xdlc.content.udo_packages import packages
+
+    return packages(model)
+
+
+def _records(model: Model) -> dict[str, list[dict[str, Any]]]:
+    """Describe caches, AIP records and other records; most DLCs have none."""
+    if not model.records and not model.metadata.get("cacheList"):
+        return {"caches": [], "aip": [], "records": []}
+    from xdlc.content.aip_records import aip_records
+    from xdlc.content.cache_records import cache_records
+
+    return {
         "caches": cache_records(model),
         "aip": aip_records(model),
         "records": [{"name": name, "bytes": data.nbytes} for name, data in other_records(model).items()],
@@ -123,11 +140,24 @@ def enumerations(udo_packages: Sequence[Mapping[str, Any]]) -> Definitions:
 
 def other_records(model: Model) -> dict[str, TensorData]:
     """Return the records that are no caches, AIP records or definitions of UDOs."""
+    from xdlc.container.aip_record import is_aip
+    from xdlc.container.udo import is_about_udo
+
     return {
         name: data
         for name, data in model.records.items()
         if not name.startswith(_CACHE) and not is_aip(name) and not is_about_udo(name)
     }
+
+
+@record(frozen=True)
+class Records:
+    """Plain values of many ops, each made when it is read, which saves memory."""
+
+    make: Callable[[], Iterator[dict[str, Any]]]
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return self.make()
 
 
 def source_nodes(model: Model) -> list[dict[str, Any]]:
@@ -145,9 +175,13 @@ def source_nodes(model: Model) -> list[dict[str, Any]]:
 
 
 def _graph(graph: Graph, model: Model, definitions: Definitions) -> dict[str, Any]:
-    ids = layer_ids(model) if graph is model.main else {op: index for index, op in enumerate(graph.ops)}
-    ops = [_op(ids.get(op), op, definitions) for op in graph.ops]
-    return {**graph_facts(graph, model), "ops": ops}
+    def ops() -> Iterator[dict[str, Any]]:
+        from xdlc.runtime.section_record import layer_ids
+
+        ids = layer_ids(model) if graph is model.main else {op: index for index, op in enumerate(graph.ops)}
+        return (_op(ids.get(op), op, definitions) for op in graph.ops)
+
+    return {**graph_facts(graph, model), "ops": Records(ops)}
 
 
 def graph_facts(graph: Graph, model: Model) -> dict[str, Any]:
@@ -172,80 +206,14 @@ def _kind(op: Op) -> str:
     return f"{op.package}::{op.type}" if is_udo(op) else op.type
 
 
-def graph_io(tensor: Tensor, metadata: Mapping[str, Any], *, reads: bool = False) -> dict[str, Any]:
-    """Describe an input of a graph, or, with ``reads``, an output, for its callers.
-
-    Args:
-        metadata: That of the model, which has notes on layouts and symbols of dynamic dimensions.
-    """
-    record = _tensor(tensor) | {
-        "raw_bytes": tensor.nbytes,
-        "float_bytes": 4 * tensor.size,
-        "raw": recipes(tensor, reads=reads),
-    }
-    for key, notes in (("layout", "layouts"), ("symbols", "symbols"), ("preprocessing", "preprocessing")):
-        if tensor.name in metadata.get(notes, {}):
-            record[key] = metadata[notes][tensor.name]
-    return record
-
-
-def _tensor(tensor: Tensor) -> dict[str, Any]:
-    record: dict[str, Any] = {
-        "name": tensor.name,
-        "shape": [None if axis in tensor.dynamic_axes else n for axis, n in enumerate(tensor.shape)],
-        "dtype": tensor.dtype.name,
-        "role": "STATIC" if tensor.is_static else tensor.role.name,
-    }
-    if tensor.encoding is not None:
-        record["encoding"] = encoding(tensor.encoding)
-    return record
-
-
-def encoding(stored: Encoding) -> dict[str, Any]:
-    """Return an encoding as plain values: float = (quantized + offset) * scale."""
-    if isinstance(stored, ScaleOffset):
-        values: dict[str, Any] = {"kind": "tensor", "scale": _number(stored.scale), "offset": stored.offset}
-    else:
-        values = {
-            "kind": {
-                AxisScaleOffset: "axis",
-                BlockScaleOffset: "block",
-                BlockwiseExpansion: "blockwise_expansion",
-                VectorCode: "vector",
-            }[type(stored)],
-            "scales": [_number(scale) for scale in stored.scales],
-            "offsets": list(stored.offsets),
-        }
-        if not isinstance(stored, BlockScaleOffset):
-            values["axis"] = stored.axis
-    if isinstance(stored, BlockScaleOffset):
-        values["block_shape"] = list(stored.block_shape)
-    if isinstance(stored, BlockwiseExpansion):
-        values["blocks_per_axis"] = stored.blocks_per_axis
-        values["block_scale_bits"] = stored.block_scale_bits
-    bits = getattr(stored, "bits", None)
-    return values | ({"bits": bits} if bits is not None else {})
-
-
-def _number(value: float) -> float | str:
-    return value if math.isfinite(value) else str(value)  # JSON has no NaN
-
-
-def _numbers(values: Any) -> Any:
-    """Return nested lists with numbers that JSON can represent."""
-    if isinstance(values, list):
-        return [_numbers(value) for value in values]
-    return _number(values) if isinstance(values, float) else values
-
-
 def _op(id: int | None, op: Op, definitions: Definitions) -> dict[str, Any]:
     record: dict[str, Any] = {
         "id": id,  # to which HTA sections refer; None for a conversion of callers' data
         "name": op.name,
         "type": op.type,
         "package": op.package,
-        "inputs": [None if tensor is None else _tensor(tensor) for tensor in op.inputs],
-        "outputs": [_tensor(tensor) for tensor in op.outputs],
+        "inputs": [None if tensor is None else tensor_facts(tensor) for tensor in op.inputs],
+        "outputs": [tensor_facts(tensor) for tensor in op.outputs],
         "params": {name: param_value(value) for name, value in op.params.items()},
         "parameters": sum(tensor.size for tensor in op.inputs if tensor is not None and tensor.is_static),
         "macs": macs(op),
@@ -262,6 +230,8 @@ def _op(id: int | None, op: Op, definitions: Definitions) -> dict[str, Any]:
 
 def enumerators(op: Op, definitions: Definitions) -> dict[str, str]:
     """Return names of enumeration values for the parameters of an op."""
+    from xdlc.opdefs import loader
+
     opdef = loader.find(op.type, op.package)
     enumerations: Mapping[str, Sequence[str]] = definitions.get((op.package, op.type), {})
     if opdef is not None:
@@ -279,7 +249,7 @@ def enumerators(op: Op, definitions: Definitions) -> dict[str, str]:
 def param_value(param: Param) -> Any:
     """Return a parameter as a plain value; a large tensor as its type and shape."""
     if not isinstance(param, Tensor):
-        return _number(param.value) if isinstance(param.value, float) else param.value
+        return number(param.value) if isinstance(param.value, float) else param.value
     if param.data is not None and max(param.size, math.prod(param.data.shape)) <= SHOWN_VALUES:
-        return _numbers(param.data.tolist())
+        return numbers(param.data.peek())
     return {"dtype": param.dtype.name, "shape": list(param.shape)}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdlc.ir import Graph
 from xdlc.opdefs.traits import macs
+from xdlc.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class StaticCost:
     """Cost of a graph as it is stored.
 

@@ -8,12 +8,12 @@ for users name an option by ``spell``.
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from math import inf
 from typing import Any, ForwardRef, TypeAlias
 
 from xdlc.errors import UsageError, nearest_names
+from xdlc.records import record
 
 PathLike: TypeAlias = str | os.PathLike[str]
 Paths: TypeAlias = PathLike | Sequence[PathLike] | None
@@ -28,7 +28,7 @@ DEFAULT_SOC = "sm8650"
 """The SoC of the vendor's tools where a call names none."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Option:
     """An option in a type: ``Annotated[int, Option("Bits of weights.", default=8)]``.
 
@@ -110,17 +110,24 @@ def check_values(mapping: type, values: Mapping[str, Any]) -> None:
         option = options_of(mapping)[name]
         by_name = isinstance(value, Mapping)
         for place, element in value.items() if by_name else [(name, value)]:
-            where = f"{spell(name)} of {place!r}" if by_name else spell(name)
-            if getattr(element, "shape", None) == () and hasattr(element, "item"):  # a number of numpy
-                element = element.item()
-            is_checked = option.choices and not option.is_open and isinstance(element, str | int)
-            if is_checked and element not in option.choices:
-                listed = ", ".join(map(str, option.choices))
-                fix = nearest_names(str(element), map(str, option.choices)) or f"pass one of {listed}"
-                raise UsageError(f"expected one of {listed}, found {element!r}", where=where, fix=fix)
-            least, most = option.limits
-            lowest, highest = -inf if least is None else least, inf if most is None else most
-            if isinstance(element, int | float) and not lowest <= element <= highest:
-                limits = f"from {least} on" if most is None else f"from {least} to {most}"
-                problem = f"expected a number {limits}, found {element!r}"
-                raise UsageError(problem, where=where, fix=f"pass a number {limits}")
+            misfit = _misfit(option, element)
+            if misfit is not None:
+                misfit.where = f"{spell(name)} of {place!r}" if by_name else spell(name)
+                raise misfit
+
+
+def _misfit(option: Option, element: Any) -> UsageError | None:
+    """Return the error for an element that an option does not accept, or None."""
+    if getattr(element, "shape", None) == () and hasattr(element, "item"):  # a number of numpy
+        element = element.item()
+    is_checked = option.choices and not option.is_open and isinstance(element, str | int)
+    if is_checked and element not in option.choices:
+        listed = ", ".join(map(str, option.choices))
+        fix = nearest_names(str(element), map(str, option.choices)) or f"pass one of {listed}"
+        return UsageError(f"expected one of {listed}, found {element!r}", fix=fix)
+    least, most = option.limits
+    lowest, highest = -inf if least is None else least, inf if most is None else most
+    if isinstance(element, int | float) and not lowest <= element <= highest:
+        limits = f"from {least} on" if most is None else f"from {least} to {most}"
+        return UsageError(f"expected a number {limits}, found {element!r}", fix=f"pass a number {limits}")
+    return None

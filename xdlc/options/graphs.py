@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeAlias, TypedDict
 
 from xdlc.options import MAX_DIM, Names, Option, PathLike, Paths
+from xdlc.options.running import WorkerOptions
 
 UNROLL_LOOPS = 16
 OVERRIDE_MISSING = ("error", "warn")
@@ -302,7 +303,7 @@ class AnnotateOptions(TypedDict, total=False):
     ]
 
 
-class CompileOptions(TypedDict, total=False):
+class CompileOptions(WorkerOptions, total=False):
     """Options of the compiler for HTP."""
 
     htp_archs: Annotated[
@@ -388,14 +389,6 @@ class CompileOptions(TypedDict, total=False):
             default=30,
             limits=(1, 86_400),
             metavar="SECONDS",
-        ),
-    ]
-    jobs: Annotated[
-        int | None,
-        Option(
-            "Compile for this many SoCs at the same time.",
-            default_text="one for each processor",
-            limits=(1, 1024),
         ),
     ]
     timeout: Annotated[float, Option("Stop compiling for a SoC after this many seconds.", default=1800)]

@@ -1,10 +1,11 @@
 """Options of building bundles of language models."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any
 
 from xdlc.options import DEFAULT_SOC, Names, Option, PathLike
 from xdlc.options.quantizing import WEIGHT_BITS
+from xdlc.options.running import WorkerOptions
 
 ALGORITHMS = ("adaround", "seqmse")
 """Algorithms of the quantizer that gain decoders something."""
@@ -14,7 +15,7 @@ ENGINES = ("auto", "genie", "htp", "host", "float")
 """Engines: auto, the vendor's runtime, the emulation of a SoC, the host, the host without rounding."""
 
 
-class BuildOptions(TypedDict, total=False):
+class BuildOptions(WorkerOptions, total=False):
     """Options of ``xdlc.llm.build``; docs/guides/llm.md describes them."""
 
     targets: Annotated[

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from xdlc.options import MAX_DIM, Names, Option, PathLike
 from xdlc.options.graphs import OverrideMissing
-from xdlc.options.running import KernelOptions
+from xdlc.options.running import KernelOptions, WorkerOptions
 from xdlc.registry import module_names
 
 SCHEMAS = ("asymmetric", "symmetric", "unsignedsymmetric")
@@ -38,7 +38,7 @@ class OutputKind(StrEnum):
     """Audio, pictures and other values that count as they are."""
 
 
-class QuantizeOptions(KernelOptions, total=False):
+class QuantizeOptions(KernelOptions, WorkerOptions, total=False):
     """Options of ``quantize``."""
 
     weights_bitwidth: Annotated[
@@ -286,14 +286,6 @@ class QuantizeOptions(KernelOptions, total=False):
         bool,
         Option(
             "Quantize a quantized DLC again. xdlc first converts the DLC to a float model.", default=False
-        ),
-    ]
-    jobs: Annotated[
-        int,
-        Option(
-            "Calibrate with this many processes. The number does not change the result.",
-            default=1,
-            limits=(1, 256),
         ),
     ]
     loop_timeout: Annotated[

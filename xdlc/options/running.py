@@ -96,6 +96,33 @@ class DebugOptions(TypedDict, total=False):
     notify: Annotated[Notify | None, Option("Call this function with each notice, a line of text.")]
 
 
+class WorkerOptions(TypedDict, total=False):
+    """Options of work that other processes may do; the result does not depend on them."""
+
+    jobs: Annotated[
+        int | None,
+        Option(
+            "Work in this many processes at the same time. The number does not change the result.",
+            default_text="1; one for each processor where the vendor's compiler works",
+            limits=(1, 1024),
+        ),
+    ]
+    scheduler: Annotated[
+        str | None,
+        Option(
+            "Work on the machines of the Dask cluster whose scheduler has this address, instead of {jobs}. "
+            "Dask is in the extra dask.",
+            metavar="ADDRESS",
+        ),
+    ]
+    executor: Annotated[
+        Any,
+        Option(
+            "Work in this ``concurrent.futures.Executor``, instead of {jobs}; the caller closes the executor."
+        ),
+    ]
+
+
 Mode: TypeAlias = Literal["permissive", "strict", "always_generate_new"]
 CACHE_MODES: tuple[Mode, ...] = get_args(Mode)
 
@@ -117,6 +144,10 @@ class KernelOptions(TypedDict, total=False):
     ]
 
 
+_USABLE_SOC = f"the SoC of the first usable cache, else {DEFAULT_SOC}"
+"""Not in the class: Python 3.14 cannot format texts where names of types are not defined."""
+
+
 class RunOptions(KernelOptions, total=False):
     """Options of ``Session`` and ``run``; ``help(xdlc.run)`` describes each option."""
 
@@ -135,7 +166,7 @@ class RunOptions(KernelOptions, total=False):
         str | None,
         Option(
             "Emulate this SoC (runtime htp).",
-            default_text=f"the SoC of the first usable cache, else {DEFAULT_SOC}",
+            default_text=_USABLE_SOC,
             metavar="SOC",
         ),
     ]

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from xdlc.errors import UsageError, nearest_names
+from xdlc.records import record
 
 FIRST_HTP = 68
 """First generation whose DSP is an HTP."""
 _DATA = Path(__file__).parent / "data"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Arch:
     """Capabilities of a generation of the Hexagon DSP.
 
@@ -59,7 +60,7 @@ class Arch:
         return f"v{self.number}" if self.number else "unknown"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Soc:
     """A system on chip.
 

@@ -11,8 +11,9 @@ from itertools import chain
 from typing import Any
 
 from xdlc.container.aip_record import is_aip
+from xdlc.container.metadata import NO_CLOCK
 from xdlc.content.aip_records import aip_records
-from xdlc.content.cache_records import NO_CLOCK, cache_parts, cache_records
+from xdlc.content.cache_records import cache_parts, cache_records
 from xdlc.content.inspection import enumerations, graph_facts, other_records, source_nodes
 from xdlc.content.udo_packages import packages
 from xdlc.errors import ContainerError, XdlcError, size

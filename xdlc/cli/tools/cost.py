@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -13,6 +14,7 @@ from xdlc.cli.cost_table import show_changes, show_cost
 from xdlc.cli.output_path import check_target
 from xdlc.cli.tool import begin_json, result, tool, written
 from xdlc.options import Step
+from xdlc.options.running import WorkerOptions
 
 _UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 
@@ -85,6 +87,7 @@ def _sizes(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
     "--html", "html_path", type=params.OUTPUT_FILE, help="Write the report to this file as an HTML page."
 )
 @params.svg("the bytes that each op moves from and to DRAM", "--soc")
+@params.flags_of(WorkerOptions, without=("executor",))
 def main(
     source: Path,
     socs: tuple[str, ...],
@@ -95,6 +98,7 @@ def main(
     csv_path: Path | None,
     html_path: Path | None,
     svg: Path | None,
+    **options: Any,
 ) -> None:
     """Show the memory traffic and arithmetic of a model, without a device.
 
@@ -117,7 +121,7 @@ def main(
     sources = (source,) if against is None else (source, against)
     with bars.steps("compiling") as step:
         report, *earlier = [
-            api.cost(path, socs, vtcm=vtcm, step=partial(_step, step, number, len(sources)))
+            api.cost(path, socs, vtcm=vtcm, step=partial(_step, step, number, len(sources)), **options)
             for number, path in enumerate(sources)
         ]
     result(**report.as_dict())

@@ -91,7 +91,7 @@ _SEVERAL = {"multiple": True, "callback": None, "type": str}
 )
 @flags_of(
     CompileOptions,
-    without=("jobs", "timeout"),
+    without=("executor", "timeout"),
     settings={
         "verify": {"type": str, "is_flag": False, "flag_value": ""},
         "htp_archs": {"multiple": False, "callback": params.names},
@@ -134,7 +134,7 @@ def main(
     """
     from xdlc import api
     from xdlc.cli.cache_records import summary
-    from xdlc.container import caches
+    from xdlc.container.caches import caches
     from xdlc.content.cache_records import cache_records
     from xdlc.errors import raise_all
     from xdlc.prepare.htp import by_cause
@@ -144,7 +144,7 @@ def main(
         _show_verdicts(source, (*check, *socs), outputs, mode, sdk)
         return
     if dump_custom_io_config_template is not None:
-        from xdlc.cli.report import write_template
+        from xdlc.cli.ports import write_template
 
         write_template(api.executable(source), dump_custom_io_config_template)
         return
@@ -153,13 +153,12 @@ def main(
     if no_verify and options["verify_budget"] is not None:
         raise UsageError("--verify-budget has no effect with --no-verify", fix="omit one flag")
     dims = params.dims_of(input_names, input_dimensions)
-    stored = api.load(source)
     export = partial(_export, source, exported, contexts, embed_context)
     if embed_context and contexts is None:
         raise UsageError(
             "--embed-context has no effect", fix="add --export-epcontext FOLDER, or omit --embed-context"
         )
-    if (exported or contexts) and not stored.graphs:
+    if (exported or contexts) and not (stored := api.load(source)).graphs:
         export(stored, socs or [cache.soc for cache in caches(stored)])
         return
     if not socs and not htp_archs:
@@ -189,14 +188,15 @@ def main(
         with bars.steps("writing"):
             prepared.model.save(target)
         written(target)
-    export(prepared.model, prepared.done)
+    if exported or contexts:
+        export(prepared.model, prepared.done)
     raise_all(by_cause(prepared))
 
 
 def _tell_replaced(target: Path, model: Model) -> None:
     """Print a notice if a file to replace has caches for SoCs that the model has not."""
     from xdlc import api
-    from xdlc.container import caches
+    from xdlc.container.caches import caches
     from xdlc.errors import XdlcError
     from xdlc.ir.files import kept_apart
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -82,34 +83,42 @@ def main(
         _show_caches(source, devices, sdk, svg)
         return
     from xdlc import api
-    from xdlc.cli import op_table
-    from xdlc.cli.cost_table import show_cost
-    from xdlc.cli.report import in_short, report
     from xdlc.content.inspection import inspect
-    from xdlc.ir.files import replace_text
 
     if save is not None:
         check_target(save)
     model = api.load(source)
     content = inspect(model, source)
-    if save is not None:
-        replace_text(save, op_table.as_csv(model, content))
-    result(**content)
-    totals = {graph["name"]: graph["totals"] for graph in content["graphs"]} if table else {}
-    rows = op_table.rows(model, content) if table else ()
-    tables = {name: op_table.lines(table_rows, totals[name]) for name, table_rows in rows}
+    tables: dict[str, Iterable[str]] = {}
+    memory: dict[str, str] = {}
+    if save is not None or table or display_memory:
+        from xdlc.cli import op_table
+        from xdlc.ir.files import replace_text
+
+        if save is not None:
+            replace_text(save, op_table.as_csv(model, content))
+        totals = {graph["name"]: graph["totals"] for graph in content["graphs"]}
+        rows = op_table.rows(model, content) if table else ()
+        tables = {name: op_table.lines(table_rows, totals[name]) for name, table_rows in rows}
+        graphs = model.graphs.values() if display_memory else ()
+        memory = {graph.name: op_table.memory_line(graph) for graph in graphs}
+    is_json = result(**content)
     is_former = str(click.get_current_context().info_name).startswith((*NAMES, "xdlc-info"))
     shows_ops = (is_former or with_ops or encodings or trace or table) and not brief
-    for line in () if is_former else in_short(model, source):
-        output(line)
-    for line in report(content, ops=shows_ops, encodings=encodings, trace=trace, tables=tables):
-        output(line)
-    memory = {graph.name: op_table.memory_line(graph) for graph in model.graphs.values() if display_memory}
+    if not is_json:
+        from xdlc.cli.report import in_short, report
+
+        for line in () if is_former else in_short(model, source):
+            output(line)
+        for line in report(content, ops=shows_ops, encodings=encodings, trace=trace, tables=tables):
+            output(line)
     result(memory=memory)
     for graph, line in memory.items():
         output(f"memory of graph {graph}: {line}")
     cost = None
     if with_cost:
+        from xdlc.cli.cost_table import show_cost
+
         with bars.steps("compiling") as step:
             cost = api.cost(source, devices, step=step)
         result(cost=cost.as_dict())

@@ -101,6 +101,7 @@ def _contexts(_ctx: click.Context, _param: click.Parameter, value: str | None) -
 @_FOLDER
 @params.flags_of(
     BuildOptions,
+    without=("executor",),
     settings={
         "context": {"type": str, "callback": _contexts},
         "splits": {"type": str, "callback": _splits},

@@ -131,7 +131,8 @@ def main(
     api.annotate(model, preserve_io_datatype=preserve_io_datatype)
     problems: list[XdlcError] = []
     if socs:
-        options = {"overwrite_cache_records": overwrite_cache_records, "use_float_io": use_float_io}
+        options = {"jobs": flags["jobs"], "scheduler": flags["scheduler"]}
+        options |= {"overwrite_cache_records": overwrite_cache_records, "use_float_io": use_float_io}
         model, failed, added = _with_caches(model, socs, options)
         problems += failed
         lines += added
