@@ -18,23 +18,14 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from measure import Figure, in_turns, measure, read_once
+from measure import tool as our_tool
+
 PEERS = Path(__file__).with_name("peers.py")
-CHUNK = 1 << 20
 TOOLS = ("xdlc", "cp", "ort", "dump")
-
-
-@dataclass(frozen=True)
-class Figure:
-    """Figures of a tool on a model: seconds, bytes, CPU seconds; or its failure."""
-
-    seconds: float = 0.0
-    memory: int = 0
-    failure: str = ""
-    cpu: float = 0.0
 
 
 def source_files(model: Path) -> list[str]:
@@ -46,27 +37,11 @@ def source_files(model: Path) -> list[str]:
 def command(tool: str, model: Path, folder: Path, dims: list[tuple[str, str]]) -> list[str]:
     """Return the command line that lets a tool rewrite ``model`` into ``folder``."""
     if tool == "xdlc":
-        converter = str(Path(sys.executable).with_name("xconv-onnx-to-dlc"))
         shapes = [word for name, extents in dims for word in ("-d", name, extents)]
-        return [converter, "-i", str(model), "-o", str(folder / "model.dlc"), *shapes]
+        return our_tool("xconv-onnx-to-dlc", "-i", str(model), "-o", str(folder / "model.dlc"), *shapes)
     if tool == "cp":
         return ["cp", *source_files(model), str(folder)]
     return [sys.executable, str(PEERS), tool, str(model), str(folder)]
-
-
-def measure(words: list[str]) -> Figure:
-    """Run a command and return wall time and peak resident memory of its process."""
-    with tempfile.TemporaryFile() as errors:
-        start = time.perf_counter()
-        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=errors)
-        _, status, usage = os.wait4(process.pid, 0)
-        seconds = time.perf_counter() - start
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode:
-            errors.seek(0)
-            lines = errors.read().decode(errors="replace").strip().splitlines() or ["no message"]
-            return Figure(failure=f"exit {process.returncode}: {lines[0][:70]}")
-    return Figure(seconds, usage.ru_maxrss * 1024, cpu=usage.ru_utime + usage.ru_stime)
 
 
 def compare(
@@ -78,24 +53,15 @@ def compare(
     pays for the disk of another.
     """
     for path in source_files(model):
-        with open(path, "rb", buffering=0) as file:
-            while file.read(CHUNK):
-                pass
-    figures_of: dict[str, list[Figure]] = {tool: [] for tool in tools}
-    for _ in range(runs):
-        for tool, figures in figures_of.items():
-            if figures and figures[-1].failure:
-                continue
-            with tempfile.TemporaryDirectory(dir=scratch) as folder:
-                words = command(tool, model, Path(folder), dims)
-                os.sync()
-                figures.append(measure(words))
-    return {
-        tool: figures[-1]
-        if figures[-1].failure
-        else Figure(min(f.seconds for f in figures), max(f.memory for f in figures))
-        for tool, figures in figures_of.items()
-    }
+        read_once(Path(path))
+
+    def converted(tool: str) -> Figure:
+        with tempfile.TemporaryDirectory(dir=scratch) as folder:
+            words = command(tool, model, Path(folder), dims)
+            os.sync()
+            return measure(words)
+
+    return in_turns({tool: partial(converted, tool) for tool in tools}, runs)
 
 
 def table(model: Path, figures: dict[str, Figure]) -> None:

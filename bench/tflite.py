@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from convert import Figure, measure
+from measure import Figure, measure
 
 RUNS = 5
 

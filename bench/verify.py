@@ -23,8 +23,10 @@ from xdlc.container import cache_provenance
 from xdlc.errors import XdlcError, each_problem
 from xdlc.opdefs.traits import macs
 from xdlc.prepare.htp import prepare
+from xdlc.prepare.htp.compile_jobs import Site
 from xdlc.prepare.htp.verify import Verifying, seeded, verify_caches
 from xdlc.runtime.htp.process import ForkServer, stored_model
+from xdlc.worker.executors import Workers
 
 SUFFIXES = (".onnx", ".tflite", ".dlc", ".caffemodel", ".pt2")
 LEAST = 10_000
@@ -77,8 +79,8 @@ def row(model: xdlc.Model, soc: str) -> dict[str, Any]:
     with stored_model(stored) as path, ForkServer(path) as server:
         server.launch().end()  # the process that has compiled is there already
         start = time.monotonic()
-        verifying = Verifying(launch=server.launch)
-        result = verify_caches(stored, [soc], verifying, name="model", timeout=120, jobs=1)
+        site = Site(stored, path, Workers(), server)
+        result = verify_caches(site, [soc], Verifying(), name="model", timeout=120)
         verified = time.monotonic() - start
     figures: dict[str, Any] = {
         "prepare": round(prepared, 2),

@@ -68,6 +68,8 @@ CONTENTS = {
         "guides/verified-caches",
         "guides/multi-graph",
         "guides/llm",
+        "guides/batch",
+        "guides/scaling",
         "guides/ci",
     ),
     "Guides: own operations": (
