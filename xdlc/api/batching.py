@@ -9,6 +9,7 @@ from dataclasses import asdict, astuple, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
+from uuid import uuid4
 
 from xdlc.api.verbs import verb
 from xdlc.errors import XdlcError
@@ -16,7 +17,6 @@ from xdlc.ir.files import csv_text, make_folder, replace_file, replace_text
 from xdlc.json_fields import json_bytes
 from xdlc.options import PathLike, Step
 from xdlc.options.running import WorkerOptions
-from xdlc.worker.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
     from xdlc.api.batches.recipe import Recipe
@@ -91,7 +91,7 @@ def batch(
             if (earlier := journal.rows(unit, keys[number])) is not None:
                 done[number] = earlier
         kept = len(done)
-        for number, rows in _made(units, done, workers, step):
+        for number, rows in _made(units, target.resolve(), done, workers, step):
             done[number] = rows
             journal.add(units[number], keys[number], rows)
     table = tuple(row for number in range(len(units)) for row in done[number])
@@ -99,7 +99,7 @@ def batch(
 
 
 def _made(
-    units: Sequence[Unit], done: Mapping[int, object], workers: Workers, step: Step | None
+    units: Sequence[Unit], output: Path, done: Mapping[int, object], workers: Workers, step: Step | None
 ) -> Iterator[tuple[int, Sequence[Row]]]:
     """Yield the rows of units that are not done, by number, as workers make them."""
     from xdlc.api.batches.unit import make
@@ -108,9 +108,9 @@ def _made(
         if step is not None:
             step(f"making {units[number].title}", len(done), len(units))
 
-    with TemporaryFolder(dir=units[0].target.parent) as folder:
-        mark = Path(folder, "mark")
-        mark.write_text(folder, encoding="utf-8")
+    mark = output / f".{uuid4().hex}"  # by which a worker tells whether it sees the folder
+    replace_text(mark, mark.name)
+    try:
         parcel = workers.parcel(mark)
         tasks = {}
         for number, unit in enumerate(units):
@@ -129,6 +129,8 @@ def _made(
                 if content is not None:
                     replace_file(units[number].target, content)
                 yield number, rows
+    finally:
+        mark.unlink(missing_ok=True)
 
 
 def _units(recipe: Recipe, folder: Path, output: Path) -> list[Unit]:
