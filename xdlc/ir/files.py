@@ -13,15 +13,13 @@ import re
 import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from xdlc.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
-
     import numpy as np
 
     from xdlc.ir.data import MappedFile
@@ -33,7 +31,7 @@ _Identity = tuple[int, int]
 
 BUFFER = 1 << 20
 COPY_CHUNK = 1 << 26
-COPY_BUFFER = 1 << 20  # bytes copied at a time; a thread sums them meanwhile
+COPY_BUFFER = 1 << 18  # fits into the cache of a core
 WRITEBACK = 1 << 24  # bytes after which the disk begins to write
 SYNC_FILE_RANGE_WRITE = 2  # linux/fs.h
 _READ = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY", "O_NOCTTY"))
@@ -418,8 +416,6 @@ def _sync_folder(path: str) -> None:
 class SummedFile:
     """A file for appending that knows its CRC-32, and whether floats of it are NaN.
 
-    A thread sums large contents while they are written.
-
     Attributes:
         crc: The sum.
         floats: Type of the floats that are appended now, None for other data.
@@ -431,29 +427,11 @@ class SummedFile:
         self.crc = 0
         self.floats: np.dtype[Any] | None = None
         self.has_nan = False
-        self._thread: ThreadPoolExecutor | None = None
 
     def write(self, content: bytes | bytearray | memoryview) -> None:
         """Append bytes."""
-        if len(content) < COPY_BUFFER:
-            self.add(content)
-            self.file.write(content)
-            return
-        with self.summing(content):
-            self.file.write(content)
-
-    @contextmanager
-    def summing(self, content: bytes | bytearray | memoryview) -> Iterator[None]:
-        """Update the checksum with bytes that the context appends."""
-        if self._thread is None:
-            from concurrent.futures import ThreadPoolExecutor
-
-            self._thread = ThreadPoolExecutor(1)
-        task = self._thread.submit(self.add, content)
-        try:
-            yield
-        finally:
-            task.result()
+        self.add(content)
+        self.file.write(content)
 
     def add(self, content: bytes | bytearray | memoryview) -> None:
         """Update the checksum with appended bytes."""
@@ -510,9 +488,10 @@ def copy_range(source: MappedFile, offset: int, nbytes: int, file: Target) -> No
                     origin.fileno(), target, min(COPY_CHUNK, end - offset), offset, position
                 )
             else:
-                copied = os.preadv(origin.fileno(), [buffer[: end - offset]], offset)
-                with nullcontext() if summed is None else summed.summing(buffer[:copied]):
-                    _write_at(target, buffer[:copied], position)
+                read = os.preadv(origin.fileno(), [buffer[: end - offset]], offset)
+                copied = os.pwrite(target, buffer[:read], position)
+                if summed is not None:
+                    summed.add(buffer[:copied])
         except OSError as error:
             if error.errno in _NO_KERNEL_COPY:
                 break
@@ -534,12 +513,6 @@ def _write_chunks(source: MappedFile, offset: int, end: int, file: Target) -> No
         file.write(source.view(offset, step))
         source.release(offset, step)
         offset += step
-
-
-def _write_at(descriptor: int, content: memoryview, position: int) -> None:
-    while content:
-        count = os.pwrite(descriptor, content, position)
-        content, position = content[count:], position + count
 
 
 def _start_writeback(descriptor: int, offset: int, nbytes: int) -> None:
