@@ -101,10 +101,10 @@ def _reasons(title: str, flag: str, ops: Sequence[Op]) -> Iterator[str]:
 
 def user_defined(model: Model) -> Iterator[str]:
     """Yield a line with the number of UDOs by type."""
-    found = Counter(f"{op.package}::{op.type}" for op in ops_of(model) if is_udo(op))
-    if found:
-        types = ", ".join(f"{text.clean(name)} {number}" for name, number in sorted(found.items()))
-        yield f"user-defined ops: {found.total()}: {types}"
+    counts = Counter(f"{op.package}::{op.type}" for op in ops_of(model) if is_udo(op))
+    if counts:
+        types = ", ".join(f"{text.clean(name)} {number}" for name, number in sorted(counts.items()))
+        yield f"user-defined ops: {counts.total()}: {types}"
 
 
 def write_template(model: Model, target: Path, *, has_sections: bool = False) -> None:

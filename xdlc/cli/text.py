@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 import click
@@ -182,3 +184,29 @@ def param(value: Any) -> str:
         shown = [param(item) for item in value[:_SHOWN]]
         return f"[{','.join(shown)}{',...' if len(value) > _SHOWN else ''}]"
     return clean(value)
+
+
+def json_parts(content: Mapping[str, Any]) -> Iterator[str]:
+    """Yield an object as indented JSON in parts; iterables have an item on each line."""
+    import json
+
+    iterables: list[Iterable[Any]] = []
+    mark = os.urandom(16).hex()
+
+    def marked(value: Any) -> str:
+        if not isinstance(value, Iterable):
+            return str(value)
+        iterables.append(value)
+        return mark
+
+    text = json.dumps(content, indent=2, default=marked)
+    for part, items in zip_longest(re.split(f'"{mark}"', text), iterables):
+        yield part
+        line = part.rpartition("\n")[2]
+        indent = "\n" + " " * (len(line) - len(line.lstrip()))
+        start = "["
+        for item in items or ():
+            yield f"{start}{indent}  {json.dumps(item, default=str)}"
+            start = ","
+        if items is not None:
+            yield "[]" if start == "[" else indent + "]"

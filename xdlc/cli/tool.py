@@ -9,11 +9,10 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
-from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
@@ -24,7 +23,7 @@ from xdlc import __version__
 from xdlc.cli import argv, bars, help, usage_errors, vendor_flags
 from xdlc.cli.params import INPUT_FILE, MODEL, PathsOption, SourceOption, aliases
 from xdlc.cli.problems import error_lines
-from xdlc.cli.text import WIDTH, clean, painted
+from xdlc.cli.text import WIDTH, clean, json_parts, painted
 from xdlc.errors import (
     BackendError,
     ProblemList,
@@ -453,35 +452,8 @@ def print_json(ctx: click.Context, error: XdlcError | None = None) -> None:
         content["sizes"] = {path: os.path.getsize(path) for path in files}
         printed = dict(content)
         content.clear()  # a tool that runs then has the same
-        sys.stdout.writelines(_json(printed))
+        sys.stdout.writelines(json_parts(printed))
         click.echo()
-
-
-def _json(content: Mapping[str, Any]) -> Iterator[str]:
-    """Yield an object as indented JSON in parts; iterables have an item on each line."""
-    import json
-    import re
-
-    iterables: list[Iterable[Any]] = []
-    mark = os.urandom(16).hex()
-
-    def marked(value: Any) -> str:
-        if not isinstance(value, Iterable):
-            return str(value)
-        iterables.append(value)
-        return mark
-
-    text = json.dumps(content, indent=2, default=marked)
-    for part, items in zip_longest(re.split(f'"{mark}"', text), iterables):
-        yield part
-        line = part.rpartition("\n")[2]
-        indent = "\n" + " " * (len(line) - len(line.lstrip()))
-        start = "["
-        for item in items or ():
-            yield f"{start}{indent}  {json.dumps(item, default=str)}"
-            start = ","
-        if items is not None:
-            yield "[]" if start == "[" else indent + "]"
 
 
 def warn(text: str) -> None:

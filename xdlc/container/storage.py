@@ -25,10 +25,10 @@ from xdlc.container.metadata import TRACE, read_trace, trace_text
 from xdlc.container.read4 import DATA, ENCODINGS, MODEL, PARAMS, PREFIX, read_graphs
 from xdlc.errors import ContainerError, StorageError
 from xdlc.ir import MappedData, MappedFile, Model
+from xdlc.ir.collection import collection_paused
 from xdlc.ir.data import MemoryFile, TensorData
 from xdlc.ir.dtype import UINT8
 from xdlc.ir.files import checked_path, replace_file, together
-from xdlc.ir.graph import collection_paused
 from xdlc.records import record
 
 _log = logging.getLogger(__name__)

@@ -88,7 +88,7 @@ class Frontend:
         """
         from xdlc.converter.pipeline import finish, import_model
         from xdlc.converter.session.diagnostics import Diagnostics
-        from xdlc.ir.graph import collection_paused
+        from xdlc.ir.collection import collection_paused
         from xdlc.passes import FailedPass
         from xdlc.runtime.onnx_evaluator import limited
 

@@ -6,10 +6,8 @@ of a list, so that inserting and removing cost the same in graphs of any size.
 
 from __future__ import annotations
 
-import gc
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from typing import Any, overload
@@ -18,26 +16,6 @@ from xdlc.errors import ModelError
 from xdlc.ir.names import FreeNames
 from xdlc.ir.tensor import Param, Role, Tensor
 from xdlc.records import record
-
-
-@contextmanager
-def collection_paused() -> Iterator[None]:
-    """Pause garbage collection, a third of the time over many new objects.
-
-    The objects that the context makes are old ones afterwards, which no frequent collection visits.
-    """
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        if not gc.get_freeze_count():
-            gc.freeze()
-            gc.unfreeze()
-        gc.enable()
-
 
 NATIVE_PACKAGE = "qti.aisw"
 HOST_PACKAGE = "xdlc"

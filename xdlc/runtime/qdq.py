@@ -200,10 +200,10 @@ def bias(b: Builder, tensor: Tensor, source: Tensor, weight: Tensor, axis: int) 
     """
     if b.adjusted is not None:
         return _fed_bias(b, tensor, source, weight)
-    held = bias_steps(b, tensor, source, weight, axis)
-    if held is None:
+    steps = bias_steps(b, tensor, source, weight, axis)
+    if steps is None:
         return b.read(tensor)
-    stored, scale = held
+    stored, scale = steps
     name = b.initializer(tensor.name, ArrayData(stored))
     zero = numpy.zeros(scale.shape, numpy.int32)
     inputs = [name, b.constant(scale), b.constant(zero)]
@@ -219,8 +219,8 @@ def _fed_bias(b: Builder, tensor: Tensor, source: Tensor, weight: Tensor) -> str
     of_weight = b.constant(numpy.broadcast_to(numpy.asarray(scales, numpy.float32), tensor.size))
     scale = b.node("Mul", [of_weight, _parameters(b, source, ())[0]])
     steps = b.node("Round", [b.node("Div", [b.read(tensor), scale])])
-    held = b.node("Clip", [steps, b.constant(-_LARGEST_BIAS), b.constant(_LARGEST_BIAS)])
-    return b.node("DequantizeLinear", [b.cast(held, numpy.int32), scale], axis=0)
+    bounded = b.node("Clip", [steps, b.constant(-_LARGEST_BIAS), b.constant(_LARGEST_BIAS)])
+    return b.node("DequantizeLinear", [b.cast(bounded, numpy.int32), scale], axis=0)
 
 
 def multiplies_bytes(b: Builder, op: Op) -> bool:

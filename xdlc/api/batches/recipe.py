@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -143,11 +144,10 @@ def read_recipe(path: Path) -> Recipe:
 
 def _matches(folder: Path, pattern: str) -> list[Path]:
     """Return the paths in a folder that match a pattern."""
-    try:
-        if ".." not in Path(pattern).parts:
+    parts = Path(pattern).parts
+    if parts and ".." not in parts and not Path(pattern).is_absolute():
+        with suppress(ValueError):  # of a pattern like **a
             return [path for path in folder.glob(pattern) if path != folder]
-    except (ValueError, NotImplementedError, IndexError):  # which pathlib raises
-        pass
     fix = "write patterns relative to the folder, like sub/*.onnx"
     raise UsageError(f"{pattern!r} does not name paths in the folder", where="models", fix=fix)
 

@@ -175,8 +175,8 @@ def _finite(lowered: Lowered, tensor: Tensor, value: str) -> str:
 
 def _begins_at_zero(tensor: Tensor) -> bool:
     """Return whether 0 is the smallest value that a tensor's op can compute."""
-    held = None if tensor.producer is None else result_range(tensor.producer)
-    return held is not None and held[0] == 0.0
+    limits = None if tensor.producer is None else result_range(tensor.producer)
+    return limits is not None and limits[0] == 0.0
 
 
 def _starts(sizes: Sequence[int]) -> Array:

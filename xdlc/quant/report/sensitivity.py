@@ -157,11 +157,11 @@ def trace_effects(subject: Subject, qualities: Mapping[Tensor, Quality]) -> dict
             if not share:
                 continue
             own = owns.get(result, {})
-            made = sum(own.values())
-            noise = max(qualities[result].cumulative.noise, made) if result in qualities else 0.0
+            own_noise = sum(own.values())
+            noise = max(qualities[result].cumulative.noise, own_noise) if result in qualities else 0.0
             for trial, part in own.items():
                 effects[trial][output.name].noise += share * part / noise if noise else 0.0
-            left = share * (1.0 - made / noise) if noise else share
+            left = share * (1.0 - own_noise / noise) if noise else share
             for source, part in parts[result].items():
                 shares[source] = shares.get(source, 0.0) + left * part
     return effects
